@@ -1,0 +1,1 @@
+"""Engines: the same small interface over a model, on a CPU or a CUDA device."""

@@ -1,0 +1,79 @@
+"""What every engine offers, and the plan that it follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from accel_cli.batches import Batch, Predictions
+
+# Called after each layer with its checkpoint name (see model.reference) and the engine's own array of it.
+Observe = Callable[[str, Any], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a model runs on a device: explicit, printable, the same for every batch.
+
+    `batch` is the largest number of sentences that are computed at once; `streams` the number of
+    batches under way at once (on a CPU: worker threads). `reasons` says why each choice fell.
+    """
+
+    device: str
+    precision: str
+    convolution: str
+    experts: str
+    batch: int
+    streams: int
+    reasons: dict[str, str] = field(default_factory=dict, compare=False)
+
+    def keys(self) -> dict[str, str | int]:
+        """The plan without its reasons, in a fixed order."""
+        return {
+            "device": self.device,
+            "precision": self.precision,
+            "convolution": self.convolution,
+            "experts": self.experts,
+            "batch": self.batch,
+            "streams": self.streams,
+        }
+
+    def __str__(self) -> str:
+        return " ".join(f"{key}={value}" for key, value in self.keys().items())
+
+
+class Ticket(Protocol):
+    """A batch on its way."""
+
+    def result(self) -> Predictions:
+        """Wait for the batch; raises what went wrong."""
+        ...
+
+
+class Engine(Protocol):
+    """A model on a device. All methods may be called from several threads."""
+
+    @property
+    def plan(self) -> Plan:
+        """The plan followed."""
+        ...
+
+    def submit(self, batch: Batch) -> Ticket:
+        """Start a batch of any size; tickets may be collected in any order."""
+        ...
+
+    def trace(self, batch: Batch) -> dict[str, npt.NDArray[np.float32]]:
+        """The checkpoints of `model.reference` that this plan computes, for one batch."""
+        ...
+
+    def stage_times(self, batch: Batch) -> list[tuple[str, float]]:
+        """The seconds each stage of one batch takes, alone on the device, in order."""
+        ...
+
+    def close(self) -> None:
+        """Release what the engine holds; it cannot be used afterwards."""
+        ...

@@ -1,0 +1,152 @@
+"""Convolution, ReLU and maximum over time on the CPU: folded into table rows, or through im2col."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from accel_cli.batches import Batch, EmbeddingBatch, Floats, TokenBatch
+from accel_cli.errors import DeviceError
+from accel_cli.model.config import ModelSpec
+from accel_cli.model.folding import tap_matrix
+from accel_cli.model.weights import Weights
+
+ROWS = 32  # rows of every matrix product: see product()
+_CACHED = 1 << 17  # floats of a working array, so that it stays in a core's cache
+_NEW_WORDS = 256  # words whose table rows are made at a time
+
+Positions = npt.NDArray[np.intp]
+
+
+def product(rows: Floats, matrix: Floats) -> Floats:
+    """rows [n, k] times matrix [k, m], always in blocks of ROWS rows.
+
+    BLAS chooses the order of its sums by the shape of the product. With one shape for every batch, a
+    sentence's result does not depend on how many others are computed with it.
+    """
+    count, inputs = rows.shape
+    blocks = -(-count // ROWS)
+    if blocks * ROWS != count:
+        padded = np.zeros((blocks * ROWS, inputs), dtype=np.float32)
+        padded[:count] = rows
+        rows = padded
+    result: Floats = np.matmul(rows.reshape(blocks, ROWS, inputs), matrix)
+    return result.reshape(blocks * ROWS, -1)[:count]
+
+
+class FoldedConvolution:
+    """Convolutions as sums of table rows (rewrite 1 of model.folding).
+
+    A word's rows are made when the word first turns up, and kept: the tables fill with the words that
+    the text really holds.
+    """
+
+    def __init__(self, spec: ModelSpec, weights: Weights) -> None:
+        self._spec = spec
+        self._embedding = weights.embedding
+        self._matrix = tap_matrix(weights.convolutions)
+        self._bias = np.concatenate([layer.bias for layer in weights.convolutions])
+        self._made = np.zeros(spec.vocabulary_size, dtype=np.bool_)
+        self._making = threading.Lock()
+        shape = (spec.taps, spec.vocabulary_size, spec.filters)
+        try:
+            self._tables: Floats = np.empty(shape, dtype=np.float32)  # memory is taken row by row, as written
+        except MemoryError:
+            raise DeviceError(
+                f"no memory for the folded tables ({np.prod(shape) * 4 / 2**30:.1f} GiB);"
+                " use a plan with `convolution: im2col`"
+            ) from None
+
+    def features(self, batch: TokenBatch) -> Floats:
+        """Pooled features [sentences, widths * filters] of sentences that are sorted by length."""
+        self._make_rows(batch.ids)
+        ids = batch.ids.astype(np.intp)
+        out = np.empty((len(batch), self._spec.features), dtype=np.float32)
+        for start, stop in _groups(batch.lengths, _CACHED // self._spec.filters):
+            offsets, lengths = batch.offsets[start:stop], batch.lengths[start:stop]
+            self._pool(ids, offsets.astype(np.intp), lengths, out[start:stop])
+        out += self._bias
+        return np.maximum(out, 0.0, out=out)
+
+    def _pool(self, ids: Positions, offsets: Positions, lengths: npt.NDArray[Any], out: Floats) -> None:
+        """The largest sum of table rows over the windows of each sentence, into `out`.
+
+        All sentences get as many windows as the longest has; a shorter one meets its last window
+        again, which leaves its maximum as it is.
+        """
+        filters, tap, column = self._spec.filters, 0, 0
+        for width in self._spec.widths:
+            last = (lengths - width)[:, None]
+            windows = np.minimum(np.arange(lengths[-1] - width + 1), last) + offsets[:, None]
+            sums = np.empty((*windows.shape, filters), dtype=np.float32)
+            rows = np.empty_like(sums)
+            self._tables[tap].take(ids.take(windows), axis=0, out=sums, mode="clip")
+            for j in range(1, width):
+                windows += 1
+                self._tables[tap + j].take(ids.take(windows), axis=0, out=rows, mode="clip")
+                sums += rows
+            sums.max(axis=1, out=out[:, column : column + filters])
+            tap, column = tap + width, column + filters
+
+    def _make_rows(self, ids: npt.NDArray[np.integer]) -> None:
+        """Make the table rows of all words of `ids` that have none yet."""
+        if self._made[ids].all():
+            return
+        with self._making:
+            words = np.unique(ids)
+            words = words[~self._made[words]]
+            for first in range(0, len(words), _NEW_WORDS):
+                some = words[first : first + _NEW_WORDS]
+                rows = product(self._embedding[some], self._matrix)
+                self._tables[:, some] = rows.reshape(len(some), self._spec.taps, -1).transpose(1, 0, 2)
+                self._made[some] = True
+
+
+class Im2colConvolution:
+    """Convolutions as matrix products over unrolled windows, for tokens and for embeddings."""
+
+    def __init__(self, spec: ModelSpec, weights: Weights) -> None:
+        self._spec = spec
+        self._embedding = weights.embedding
+        # [width * dimension, filters]: a window is laid out token by token
+        self._matrices = [
+            np.ascontiguousarray(layer.weight.transpose(2, 1, 0).reshape(-1, spec.filters))
+            for layer in weights.convolutions
+        ]
+        self._bias = np.concatenate([layer.bias for layer in weights.convolutions])
+
+    def features(self, batch: Batch) -> Floats:
+        """Pooled features [sentences, widths * filters]."""
+        out = np.empty((len(batch), self._spec.features), dtype=np.float32)
+        for index in range(len(batch)):
+            self._pool(self._sentence(batch, index), out[index])
+        out += self._bias
+        return np.maximum(out, 0.0, out=out)
+
+    def _sentence(self, batch: Batch, index: int) -> Floats:
+        if isinstance(batch, EmbeddingBatch):
+            return np.ascontiguousarray(batch.values[index].T)
+        return self._embedding[batch.ids[batch.offsets[index] : batch.offsets[index + 1]]]
+
+    def _pool(self, sentence: Floats, out: Floats) -> None:
+        filters, dimension = self._spec.filters, self._spec.embedding
+        for number, width in enumerate(self._spec.widths):
+            windows = np.lib.stride_tricks.sliding_window_view(sentence.ravel(), width * dimension)[::dimension]
+            sums = product(windows, self._matrices[number])
+            sums.max(axis=0, out=out[number * filters : (number + 1) * filters])
+
+
+def _groups(lengths: npt.NDArray[np.integer], tokens: int) -> Iterator[tuple[int, int]]:
+    """Cut sentences sorted by length into groups of about one length and at most `tokens` tokens."""
+    start = 0
+    while start < len(lengths):
+        shortest = int(lengths[start])
+        longest = shortest + shortest // 16
+        like = int(np.searchsorted(lengths, longest, side="right"))
+        stop = min(like, start + max(1, tokens // longest))
+        yield start, stop
+        start = stop

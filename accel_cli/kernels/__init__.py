@@ -1,0 +1,1 @@
+"""Host twins: one module a kernel of kernels_cu/, with its geometry and its typed launch."""

@@ -1,0 +1,97 @@
+"""What a host twin says of its kernel: parameters, compile-time constants and launch geometry.
+
+Nothing here needs a GPU. A twin gives a `Launch`; whoever runs it (CUDA, or the tests' CPU stand-in)
+is handed the launch and the arguments, already checked and typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Array:
+    """A pointer parameter: a C-contiguous array of `dtype`, written by the kernel or only read."""
+
+    name: str
+    dtype: str
+    written: bool = False
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A parameter passed by value, of exactly `dtype`."""
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel: its file in kernels_cu/ and its entry point share `name`."""
+
+    name: str
+    parameters: tuple[Array | Scalar, ...]
+
+    def pack(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments as the kernel's types, or TypeError, ValueError or OverflowError."""
+        if len(arguments) != len(self.parameters):
+            raise TypeError(
+                f"kernel {self.name} takes {len(self.parameters)} arguments, got {len(arguments)}"
+            )
+        pairs = zip(self.parameters, arguments, strict=True)
+        return tuple(self._pack_one(parameter, argument) for parameter, argument in pairs)
+
+    def _pack_one(self, parameter: Array | Scalar, argument: Any) -> Any:
+        place = f"kernel {self.name}, argument {parameter.name}"
+        if isinstance(parameter, Scalar):
+            kind = np.dtype(parameter.dtype)
+            if kind.kind in "iu" and isinstance(argument, float):
+                raise TypeError(f"{place}: {argument!r} is no {kind}")
+            try:
+                return kind.type(argument)
+            except OverflowError:
+                raise OverflowError(f"{place}: {argument} does not fit {kind}") from None
+        dtype = getattr(argument, "dtype", None)
+        if dtype is None or dtype != parameter.dtype:
+            raise TypeError(f"{place}: expected an array of {parameter.dtype}, got {dtype or type(argument)}")
+        if not argument.flags.c_contiguous:
+            raise ValueError(f"{place}: the array is not C-contiguous (strides {argument.strides})")
+        return argument
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel with the constants it is compiled with and the geometry it is launched with."""
+
+    kernel: Kernel
+    defines: tuple[tuple[str, int], ...]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int = 0
+
+
+class Runner(Protocol):
+    """Runs launches in the order they are given (on one stream, or on the CPU in the tests)."""
+
+    def __call__(self, launch: Launch, *arguments: Any) -> None: ...
+
+
+def ceil_div(value: int, divisor: int) -> int:
+    """The smallest integer not below value / divisor."""
+    return -(-value // divisor)
+
+
+def elementwise(kernel: Kernel, count: int, threads: int = 256) -> Launch:
+    """One thread an element of `count`, `threads` to a block."""
+    return Launch(kernel, (("THREADS", threads),), (ceil_div(count, threads), 1, 1), (threads, 1, 1))
+
+
+def check_shape(what: str, got: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """ValueError, quoting both, unless an array has the shape that its partners ask for."""
+    if got != wanted:
+        raise ValueError(f"{what}: shape {got}, expected {wanted}")

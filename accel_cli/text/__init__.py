@@ -1,0 +1,1 @@
+"""Text: the tokenizer and its vocabulary, the readers and the writers."""
