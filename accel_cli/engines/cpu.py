@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +34,7 @@ class Dense:
         self._bias = layer.bias
 
     def __call__(self, rows: Floats) -> Floats:
+        """Its outputs [n, outputs] for rows [n, inputs]."""
         result = product(rows, self._matrix)
         result += self._bias
         return result
@@ -158,7 +160,9 @@ class CpuEngine:
         observe("features", features)
         logits = self._head.logits(features, observe)
         if not np.isfinite(logits).all():
-            raise DeviceError("the model computed NaN or infinity; check the input embeddings and the weights")
+            raise DeviceError(
+                "the model computed NaN or infinity; check the input embeddings and the weights"
+            )
         return logits
 
     def _cut(self, batch: Batch) -> list[_Piece]:
@@ -170,7 +174,7 @@ class CpuEngine:
         else:
             cuts = np.linspace(0, len(ordered), count + 1)[1:-1].astype(np.int64)
         edges = [0, *(int(cut) for cut in cuts), len(ordered)]
-        spans = [(start, stop) for start, stop in zip(edges, edges[1:], strict=False) if start < stop]
+        spans = [(start, stop) for start, stop in pairwise(edges) if start < stop]
         return [_Piece(ordered.rows(start, stop), order[start:stop]) for start, stop in spans]
 
 

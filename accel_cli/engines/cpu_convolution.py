@@ -16,7 +16,7 @@ from accel_cli.model.folding import tap_matrix
 from accel_cli.model.weights import Weights
 
 ROWS = 32  # rows of every matrix product: see product()
-_CACHED = 1 << 17  # floats of a working array, so that it stays in a core's cache
+_CACHED = 1 << 18  # floats of a working array: small enough for the caches, large enough to hide the calls
 _NEW_WORDS = 256  # words whose table rows are made at a time
 
 Positions = npt.NDArray[np.intp]
@@ -135,7 +135,9 @@ class Im2colConvolution:
     def _pool(self, sentence: Floats, out: Floats) -> None:
         filters, dimension = self._spec.filters, self._spec.embedding
         for number, width in enumerate(self._spec.widths):
-            windows = np.lib.stride_tricks.sliding_window_view(sentence.ravel(), width * dimension)[::dimension]
+            windows = np.lib.stride_tricks.sliding_window_view(sentence.ravel(), width * dimension)[
+                ::dimension
+            ]
             sums = product(windows, self._matrices[number])
             sums.max(axis=0, out=out[number * filters : (number + 1) * filters])
 

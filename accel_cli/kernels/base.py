@@ -78,7 +78,9 @@ class Launch:
 class Runner(Protocol):
     """Runs launches in the order they are given (on one stream, or on the CPU in the tests)."""
 
-    def __call__(self, launch: Launch, *arguments: Any) -> None: ...
+    def __call__(self, launch: Launch, *arguments: Any) -> None:
+        """Enqueue one launch."""
+        ...
 
 
 def ceil_div(value: int, divisor: int) -> int:

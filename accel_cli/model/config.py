@@ -181,7 +181,9 @@ def _model(section: Section) -> ModelSpec:
         raise section.fail("widths", "a list without repetitions")
     length = _length(section)
     if length is not None and "max_tokens" in section.values:
-        raise ConfigError(f"{section.path}: model.max_tokens has no meaning when model.length is {length}; remove it")
+        raise ConfigError(
+            f"{section.path}: model.max_tokens has no meaning when model.length is {length}; remove it"
+        )
     spec = ModelSpec(
         tokenizer=section.choice("tokenizer", ("words",), "words"),
         vocabulary=section.path_to("vocabulary"),
@@ -197,7 +199,7 @@ def _model(section: Section) -> ModelSpec:
         labels=section.texts("labels"),
         weights=section.path_to("weights") if isinstance(section.values.get("weights"), str) else None,
         seed=_seed(section),
-        golden=section.path_to("golden") if "golden" in section.values else None,
+        golden=section.path_to("golden") if section.values.get("golden") is not None else None,
     )
     _check_sizes(section.path, spec)
     return spec

@@ -24,16 +24,16 @@ class Section:
         self.path = path
         self.prefix = prefix
         if not isinstance(values, Mapping):
-            raise ConfigError(f"{path}: {prefix.rstrip('.') or 'the file'} must be a mapping of keys, got {values!r}")
+            raise ConfigError(
+                f"{path}: {prefix.rstrip('.') or 'the file'} must be a mapping of keys, got {values!r}"
+            )
         self.values = values
 
     def known(self, names: Sequence[str]) -> None:
         """Refuse every key that is not among `names`."""
         for key in self.values:
             if key not in names:
-                raise ConfigError(
-                    f"{self.path}: unknown key {self.prefix}{key}; {nearest(str(key), names)}"
-                )
+                raise ConfigError(f"{self.path}: unknown key {self.prefix}{key}; {nearest(str(key), names)}")
 
     def section(self, key: str) -> Section:
         """A mapping inside this one; empty when it is absent."""

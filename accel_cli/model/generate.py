@@ -8,6 +8,7 @@ finaliser of SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom numbe
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +21,8 @@ import numpy.typing as npt
 
 from accel_cli import resources
 from accel_cli.batches import Floats
-from accel_cli.model.config import ModelSpec
 from accel_cli.errors import OutputError, WeightsError
+from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Tensors, Weights, assemble, load_weights, save_weights, shape_text, shapes
 
 _BLOCK = 1 << 16  # hashes at a time: what fits a core's cache
@@ -37,7 +38,7 @@ def _quantiles() -> Floats:
 
 
 def normals(seed: int, name: str, count: int, deviation: float) -> Floats:
-    """`count` normal values of mean 0, float32, which depend on the seed, the name and the deviation alone."""
+    """`count` normal values of mean 0, float32: a function of the seed, the name and the deviation."""
     key = np.uint64(int.from_bytes(hashlib.sha256(f"{seed} {name}".encode()).digest()[:8], "little"))
     table = _quantiles() * np.float32(deviation)
     out = np.empty(-(-count // 4) * 4, dtype=np.float32)
@@ -67,7 +68,7 @@ def _mix(position: npt.NDArray[np.uint64], key: np.uint64) -> npt.NDArray[np.uin
 
 
 def deviation(name: str, shape: tuple[int, ...]) -> float:
-    """The standard deviation of a generated tensor, so that activations keep their size through the network."""
+    """The standard deviation of a generated tensor, so that activations keep their size."""
     if name.endswith(".bias"):
         return 0.1  # N(0, 0.01): 0.01 is the variance
     if name.startswith("embedding."):
@@ -98,13 +99,9 @@ def obtain_weights(spec: ModelSpec) -> Weights:
         return load_weights(spec.weights, spec)
     path, _ = generated_path(spec)
     if path.is_file():
-        try:
+        with contextlib.suppress(WeightsError):  # a damaged cache entry is made again
             return load_weights(path, spec)
-        except WeightsError:
-            pass  # a damaged cache entry is made again
     tensors = generate(spec, spec.seed)
-    try:
+    with contextlib.suppress(OutputError):  # a full disk costs the cache, not the run
         save_weights(path, spec, tensors)
-    except OutputError:
-        pass  # a full disk costs the cache, not the run
     return assemble(spec, tensors)

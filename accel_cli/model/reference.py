@@ -59,8 +59,8 @@ def _embed(weights: Weights, batch: Batch, index: int) -> Doubles:
     """Sentence `index` as [tokens, dimension]."""
     if isinstance(batch, TokenBatch):
         ids = batch.ids[batch.offsets[index] : batch.offsets[index + 1]]
-        return weights.embedding[ids].astype(np.float64)
-    return batch.values[index].T.astype(np.float64)
+        return np.asarray(weights.embedding[ids], dtype=np.float64)
+    return np.asarray(batch.values[index].T, dtype=np.float64)
 
 
 def _convolve(sentence: Doubles, layer: Layer) -> Doubles:

@@ -88,6 +88,13 @@ def assemble(spec: ModelSpec, tensors: Tensors) -> Weights:
     )
 
 
+def fingerprint(weights: Weights) -> str:
+    """A sha256 over the values of a network, as float32."""
+    layers = (*weights.convolutions, weights.gate, *weights.experts, *weights.fully_connected)
+    arrays = [weights.embedding, *(array for layer in layers for array in (layer.weight, layer.bias))]
+    return digest({f"{number:04}": array for number, array in enumerate(arrays)})
+
+
 def shape_text(spec: ModelSpec) -> str:
     """A network's shape as the metadata hold it."""
     return json.dumps({name: list(shape) for name, shape in shapes(spec).items()}, sort_keys=True)
@@ -126,7 +133,9 @@ def load_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str
             metadata = dict(file.metadata() or {})
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
     except FileNotFoundError:
-        raise WeightsError(f"no weights file {path}; check model.weights, or make it with `accel weights`") from None
+        raise WeightsError(
+            f"no weights file {path}; check model.weights, or make it with `accel weights`"
+        ) from None
     except OSError as error:
         raise WeightsError(f"cannot read the weights {path}: {error.strerror or error}") from error
     except (SafetensorError, TypeError) as error:
@@ -139,7 +148,9 @@ def load_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str
         raise WeightsError(f"{path} carries no sha256; write it with `accel weights convert`")
     found = digest(tensors)
     if found != expected:
-        raise WeightsError(f"{path} is damaged: sha256 is {found[:16]}..., expected {expected[:16]}...; fetch it again")
+        raise WeightsError(
+            f"{path} is damaged: sha256 is {found[:16]}..., expected {expected[:16]}...; fetch it again"
+        )
     return tensors, metadata
 
 
@@ -154,7 +165,9 @@ def load_weights(path: Path, spec: ModelSpec) -> Weights:
     tensors, metadata = load_tensors(path)
     check(path, spec, tensors)
     if metadata.get("shape") != shape_text(spec):
-        raise WeightsError(f"{path}: the shape in the metadata is not that of the tensors; convert the file again")
+        raise WeightsError(
+            f"{path}: the shape in the metadata is not that of the tensors; convert the file again"
+        )
     return assemble(spec, tensors)
 
 

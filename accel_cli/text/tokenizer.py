@@ -80,7 +80,11 @@ class Tokenizer:
         return self._fit(ids, starts, ends - starts, long)
 
     def _fit(
-        self, ids: Ints, starts: npt.NDArray[np.int64], counts: npt.NDArray[np.int64], long: npt.NDArray[np.bool_]
+        self,
+        ids: Ints,
+        starts: npt.NDArray[np.int64],
+        counts: npt.NDArray[np.int64],
+        long: npt.NDArray[np.bool_],
     ) -> Encoded:
         """Pad and cut sentence i, which lies at `ids[starts[i]:starts[i] + counts[i]]`."""
         lengths = np.clip(counts, self.min_tokens, self.max_tokens)

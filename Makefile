@@ -1,0 +1,75 @@
+# Two commands do everything on a fresh machine: `make run` and `make test`.
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
+PYTHON ?= python3
+VENV := .venv
+REPORTS := docs/reports
+
+# NO_VENV=1 uses the packages of $(PYTHON) as they are (a machine without a network, say).
+ifdef NO_VENV
+RUN := PYTHONPATH=. $(PYTHON)
+ENV_RUN ENV_DEV ENV_EXTRAS ENV_CUDA :=
+else
+RUN := $(VENV)/bin/python
+ENV_RUN := $(VENV)/run
+ENV_DEV := $(VENV)/dev
+ENV_EXTRAS := $(VENV)/extras
+ENV_CUDA := $(VENV)/cuda
+endif
+
+.PHONY: run test test-extras test-gpu sanitize lint kernels docs clean
+
+run: $(ENV_RUN)  ## classify the example sentences
+	$(RUN) -m accel_cli run --input weights/sentences.txt --fields label,score,text
+
+test: $(ENV_DEV)  ## the tests that need no GPU and no heavy packages
+	$(RUN) -m pytest -n 2 -m "not gpu and not extras"
+
+test-extras: $(ENV_EXTRAS)  ## the tests that need heavy packages: PyTorch, CuPy's compiler
+	$(RUN) -m pytest -m "extras and not gpu"
+
+test-gpu: $(ENV_CUDA)  ## all tests that need a GPU; writes $(REPORTS)/test-gpu.txt
+	mkdir -p $(REPORTS)
+	{ $(RUN) -m accel_cli info && $(RUN) -m pytest -m gpu; } 2>&1 | tee $(REPORTS)/test-gpu.txt
+
+sanitize: $(ENV_CUDA)  ## the kernel tests under compute-sanitizer; writes $(REPORTS)/sanitize.txt
+	mkdir -p $(REPORTS)
+	{ for tool in memcheck racecheck synccheck initcheck; do \
+	    echo "== $$tool" && \
+	    compute-sanitizer --tool $$tool --error-exitcode 9 --kernel-name-exclude kns=cupy \
+	      $(RUN) -m pytest -m gpu tests/kernels || exit 1; \
+	  done; } 2>&1 | tee $(REPORTS)/sanitize.txt
+
+lint: $(ENV_DEV)
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy accel_cli
+
+kernels: $(ENV_CUDA)  ## compile every kernel for every architecture, without a GPU
+	$(RUN) -m accel_cli kernels
+
+docs: $(ENV_DEV)  ## render the tables of README and docs/ from docs/results
+	$(RUN) docs/render.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info
+
+$(VENV)/made:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/run: $(VENV)/made setup.cfg
+	$(VENV)/bin/python -m pip install -q -e .
+	touch $@
+
+$(VENV)/dev: $(VENV)/made setup.cfg
+	$(VENV)/bin/python -m pip install -q -e ".[dev]"
+	touch $@ $(VENV)/run
+
+$(VENV)/cuda: $(VENV)/dev
+	$(VENV)/bin/python -m pip install -q -e ".[cuda13]"
+	touch $@
+
+$(VENV)/extras: $(VENV)/cuda
+	$(VENV)/bin/python -m pip install -q -e ".[extras]"
+	touch $@

@@ -1,0 +1,67 @@
+"""`accel info`: what is here, what is missing, and which plan would be used."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from typing import Any
+
+import click
+
+from accel_cli import __version__, resources
+from accel_cli.commands.options import configured, model_options, plan_options
+from accel_cli.cuda.device import choose, facts, missing
+from accel_cli.engines.planner import make_plan
+
+_PACKAGES = ("numpy", "safetensors", "cupy-cuda13x", "cupy-cuda12x")
+
+
+@click.command()
+@click.option("--plan", "only_plan", is_flag=True, help="Print the plan alone, one key a line.")
+@model_options
+@plan_options
+def command(only_plan: bool, config: str, device: str, **plan: Any) -> None:
+    """Show versions, devices and the plan that would be used, and why."""
+    loaded = configured(config, **plan)
+    chosen = make_plan(loaded.model, loaded.plan, choose(device))
+    if only_plan:
+        for key, value in chosen.keys().items():
+            click.echo(f"{key}: {value}")
+        return
+    click.echo(f"accel          {__version__}")
+    click.echo(f"python         {platform.python_version()} on {platform.platform()}")
+    for name in _PACKAGES:
+        click.echo(f"{name:<15}{_version(name)}")
+    _show_device()
+    click.echo(f"cache          {resources.cache_folder()}")
+    click.echo(f"configuration  {loaded.name} ({loaded.path})")
+    click.echo("plan")
+    for key, value in chosen.keys().items():
+        reason = chosen.reasons.get(key, "asked for" if device != "auto" else "the best device there is")
+        click.echo(f"  {key:<13}{value!s:<10}{reason}")
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _show_device() -> None:
+    if reason := missing():
+        click.echo(f"GPU            none: {reason}")
+        return
+    from accel_cli.cuda.compiler import compiler_version
+
+    found = facts(0)
+    click.echo(
+        f"GPU            {found.name}, {found.processors} multiprocessors, {found.memory / 2**30:.0f} GiB"
+    )
+    click.echo(f"capability     {found.capability[0]}.{found.capability[1]} ({found.architecture})")
+    click.echo(f"driver         CUDA {_cuda(found.driver)}; runtime {_cuda(found.runtime)}")
+    click.echo(f"compiler       NVRTC {compiler_version()}")
+
+
+def _cuda(version: int) -> str:
+    return f"{version // 1000}.{version % 1000 // 10}"

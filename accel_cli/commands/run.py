@@ -1,0 +1,157 @@
+"""`accel run`: the main job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+import click
+
+from accel_cli.classifier import Classifier
+from accel_cli.commands.options import configured, model_options, plan_options, say
+from accel_cli.commands.progress import Progress
+from accel_cli.commands.signals import Interruptions
+from accel_cli.errors import OutputError, UsageError
+from accel_cli.pipeline import ON_ERROR, Pipeline, Summary
+from accel_cli.text.arrays import holds_embeddings
+from accel_cli.text.readers import KINDS, Source, default_inputs
+from accel_cli.text.writers import FIELDS, FORMATS, Formatter, opened_output
+
+
+@click.command()
+@click.option(
+    "--input", "inputs", multiple=True, envvar="ACCEL_INPUT", help="A file, or - for stdin. May be repeated."
+)
+@click.option(
+    "--input-format", type=click.Choice(KINDS), envvar="ACCEL_INPUT_FORMAT", help="Default: by name."
+)
+@click.option(
+    "--column", envvar="ACCEL_COLUMN", help="The column of a csv or tsv, the key of a jsonl [text]."
+)
+@click.option("--output", envvar="ACCEL_OUTPUT", help="A file, which appears whole or not at all [stdout].")
+@click.option("--overwrite", is_flag=True, envvar="ACCEL_OVERWRITE", help="Replace an output that exists.")
+@click.option(
+    "--format", "layout", type=click.Choice(FORMATS), default="tsv", show_default=True, envvar="ACCEL_FORMAT"
+)
+@click.option(
+    "--fields",
+    default="label,score",
+    show_default=True,
+    envvar="ACCEL_FIELDS",
+    help=f"Of {','.join(FIELDS)}.",
+)
+@click.option(
+    "--on-error",
+    type=click.Choice(ON_ERROR),
+    envvar="ACCEL_ON_ERROR",
+    help="What becomes of bytes that are not UTF-8 and of broken records.  [bytes: replace, records: fail]",
+)
+@model_options
+@plan_options
+def command(
+    inputs: tuple[str, ...],
+    input_format: str | None,
+    column: str | None,
+    output: str | None,
+    overwrite: bool,
+    layout: str,
+    fields: str,
+    on_error: str | None,
+    config: str,
+    device: str,
+    precision: str | None,
+    batch: int | None,
+    streams: int | None,
+) -> None:
+    """Classify sentences: one output line for each input line, in order.
+
+    \b
+    accel run --input reviews.txt
+    zcat crawl.gz | accel run --input - --format jsonl --fields text,label,score
+    """
+    loaded = configured(config, precision=precision, batch=batch, streams=streams)
+    sources = [Source(path, input_format, column) for path in inputs or default_inputs()]
+    if not sources:
+        raise UsageError("nothing to classify; name a file with --input, or pipe text in")
+    chosen = _fields(fields, sources)
+    embeddings = _embeddings(sources)
+    formatter = Formatter(layout, chosen, loaded.model.labels)
+    with ExitStack() as stack:
+        interruptions = stack.enter_context(Interruptions())
+        file = stack.enter_context(opened_output(output, overwrite))
+        classifier = stack.enter_context(Classifier(loaded, device, embeddings=embeddings))
+        say(f"{classifier.plan}")
+        for warning in getattr(classifier.engine, "warnings", []):
+            say(warning)
+        progress = stack.enter_context(Progress(sources))
+        write = _writer(file, output or "stdout", interruptions)
+        pipeline = Pipeline(classifier, formatter, write, on_error, progress.update)
+        try:
+            pipeline.run(sources)
+        except PipeClosed:
+            return
+        except (KeyboardInterrupt, SystemExit):
+            say(f"stopped early; {pipeline.summary.sentences} rows were computed, all of them whole")
+            raise
+        finally:
+            progress.stop()
+        report(pipeline.summary)
+
+
+class PipeClosed(Exception):
+    """Whoever read the output wants no more of it."""
+
+
+def _writer(file: BinaryIO, name: str, interruptions: Interruptions) -> Callable[[bytes], None]:
+    """Writes whole chunks; an error names the output."""
+
+    def write(rows: bytes) -> None:
+        try:
+            with interruptions.held():
+                file.write(rows)
+                file.flush()
+        except BrokenPipeError:
+            raise PipeClosed from None
+        except OSError as error:
+            raise OutputError(
+                f"cannot write to {name}: {error.strerror}; free some space or name another file"
+            ) from error
+
+    return write
+
+
+def _fields(fields: str, sources: Sequence[Source]) -> list[str]:
+    chosen = [name.strip() for name in fields.split(",")]
+    for name in chosen:
+        if name not in FIELDS:
+            raise UsageError(f"--fields: {name!r} is not one of {', '.join(FIELDS)}")
+    if len(set(chosen)) != len(chosen):
+        raise UsageError(f"--fields {fields}: a field is named twice")
+    if "text" in chosen and any(source.arrays for source in sources):
+        raise UsageError("--fields text: token ids and embeddings have no text; choose other fields")
+    return chosen
+
+
+def _embeddings(sources: Sequence[Source]) -> bool:
+    """Whether the inputs are embeddings; all or none of them must be."""
+    kinds = {source.arrays and holds_embeddings(Path(source.path), source.kind) for source in sources}
+    if len(kinds) > 1:
+        raise UsageError("embeddings and other inputs do not go together; run them one after the other")
+    return kinds.pop()
+
+
+def report(summary: Summary) -> None:
+    """The last lines on stderr: what was done, and what was odd."""
+    rate = summary.sentences / summary.seconds if summary.seconds else 0.0
+    say(f"{summary.sentences} sentences in {summary.seconds:.3f} s, {rate:.0f} sentences/s")
+    say("labels: " + ", ".join(f"{name} {count}" for name, count in summary.labels.items()))
+    say(
+        f"truncated {summary.truncated}, blank {summary.blank}, replaced bytes {summary.replaced_bytes},"
+        f" failed records {summary.failed}"
+    )
+    if summary.replaced_bytes:
+        say("some bytes were not UTF-8; they count as parts of words and print as U+FFFD")
+    if summary.first_failure:
+        say(f"the first failed record: {summary.first_failure}")

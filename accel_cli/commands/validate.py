@@ -1,0 +1,106 @@
+"""`accel validate`: every engine and plan against golden outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from accel_cli import resources
+from accel_cli.commands.options import configured, model_options, plan_options, say
+from accel_cli.cuda.device import choose, missing
+from accel_cli.errors import AccelError, UsageError
+from accel_cli.model.config import Config
+from accel_cli.model.generate import obtain_weights
+from accel_cli.model.golden import load_golden, make_golden
+from accel_cli.model.weights import Weights
+from accel_cli.text.tokenizer import Tokenizer
+from accel_cli.text.vocabulary import load_vocabulary
+from accel_cli.validation import Row, cases, check_case, check_tokens
+
+SENTENCES = resources.WEIGHTS / "sentences.txt"
+
+
+class ValidationFailed(AccelError):
+    """Some layer of some plan is out of tolerance."""
+
+
+@click.command()
+@click.option("--golden", envvar="ACCEL_GOLDEN", help="Golden outputs to compare with [the configuration's].")
+@click.option("--make-golden", envvar="ACCEL_MAKE_GOLDEN", help="Write golden outputs to this file instead.")
+@click.option(
+    "--sentences", envvar="ACCEL_SENTENCES", help="With --make-golden: a text file [the shipped sentences]."
+)
+@model_options
+@plan_options
+def command(
+    golden: str | None,
+    make_golden: str | None,
+    sentences: str | None,
+    config: str,
+    device: str,
+    **plan: Any,
+) -> None:
+    """Check every engine and plan available here against golden outputs, layer by layer.
+
+    An error is the smaller one of the absolute and the relative; NaN fails. A layer that a plan fuses
+    into the next one has no values to compare. Exits with 1 if any layer fails.
+    """
+    loaded = configured(config, **plan)
+    weights = obtain_weights(loaded.model)
+    tokenizer = Tokenizer(
+        load_vocabulary(loaded.model.vocabulary, loaded.model.vocabulary_size),
+        loaded.model.min_tokens,
+        loaded.model.max_tokens,
+    )
+    if make_golden:
+        write_golden(Path(make_golden), loaded, weights, tokenizer, Path(sentences or SENTENCES))
+        return
+    path = Path(golden) if golden else loaded.model.golden
+    if path is None:
+        raise UsageError(
+            f"{loaded.path} names no golden outputs; give them with --golden, or make them first"
+        )
+    kept = load_golden(path, loaded.model, weights)
+    failures = _show("tokenizer", check_tokens(tokenizer, kept))
+    for case in cases(loaded, _devices(device)):
+        failures += _show(str(case), list(check_case(loaded, weights, kept, case)))
+    if failures:
+        raise ValidationFailed(f"{failures} checks failed against {path}")
+    say("all checks passed")
+
+
+def write_golden(path: Path, config: Config, weights: Weights, tokenizer: Tokenizer, sentences: Path) -> None:
+    """Write golden outputs of the sentences in a text file."""
+    try:
+        texts = sentences.read_bytes().removesuffix(b"\n").split(b"\n")
+    except OSError as error:
+        raise UsageError(f"cannot read the sentences {sentences}: {error.strerror}") from error
+    make_golden(path, config.model, weights, texts, tokenizer.encode(texts).batch)
+    say(f"wrote golden outputs of {len(texts)} sentences to {path}")
+
+
+def _devices(device: str) -> list[str]:
+    """The devices to check: all there are, unless one is asked for."""
+    if device != "auto":
+        return [choose(device)]
+    reason = missing()
+    if reason:
+        say(f"checking the CPU alone: {reason}")
+    return ["cpu"] if reason else ["cpu", "cuda:0"]
+
+
+def _show(title: str, rows: list[Row]) -> int:
+    """Print one row a layer; the number of failures."""
+    click.echo(f"\n{title}")
+    click.echo(f"  {'layer':<16}{'largest error':>14}  {'at':<14}{'tolerance':>10}  result")
+    for row in rows:
+        worst = row.difference
+        if worst is None:
+            click.echo(f"  {row.layer:<16}{'':>14}  {'':<14}{'':>10}  fused")
+            continue
+        at = ",".join(map(str, worst.index))
+        result = "FAIL: " + str(worst) if row.failed else "pass"
+        click.echo(f"  {row.layer:<16}{worst.error:>14.2e}  {at:<14}{worst.tolerance:>10.0e}  {result}")
+    return sum(row.failed for row in rows)

@@ -1,0 +1,88 @@
+"""`accel weights`: generate, convert and check weights."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from accel_cli.commands.options import say
+from accel_cli.errors import OutputError
+from accel_cli.model.config import load_config
+from accel_cli.model.convert import read_foreign
+from accel_cli.model.generate import generate
+from accel_cli.model.weights import digest, load_tensors, load_weights, save_weights
+
+_config = click.option(
+    "--config", default="sentiment", show_default=True, envvar="ACCEL_CONFIG", help="The network's shape."
+)
+_output = click.option(
+    "--output", required=True, envvar="ACCEL_OUTPUT", help="The safetensors file to write."
+)
+_overwrite = click.option(
+    "--overwrite", is_flag=True, envvar="ACCEL_OVERWRITE", help="Replace an existing file."
+)
+
+
+@click.group()
+def command() -> None:
+    """Generate, convert and check weights."""
+
+
+@command.command()
+@_config
+@_output
+@_overwrite
+@click.option("--seed", type=click.IntRange(0), default=2025, show_default=True, envvar="ACCEL_SEED")
+def init(config: str, output: str, overwrite: bool, seed: int) -> None:
+    """Write seeded random weights: the same bits on every machine."""
+    spec = load_config(config).model
+    path = _free(output, overwrite)
+    save_weights(path, spec, generate(spec, seed))
+    say(f"wrote {path}, seed {seed}")
+
+
+@command.command()
+@click.argument("source")
+@_config
+@_output
+@_overwrite
+@click.option(
+    "--embedding-seed",
+    type=click.IntRange(0),
+    default=2025,
+    show_default=True,
+    envvar="ACCEL_EMBEDDING_SEED",
+    help="For a params.bin, which has no embedding: generate one from this seed.",
+)
+def convert(source: str, config: str, output: str, overwrite: bool, embedding_seed: int) -> None:
+    """Convert SOURCE: the school's params.bin, a PyTorch state dict (.pt, .pth) or safetensors."""
+    spec = load_config(config).model
+    path = _free(output, overwrite)
+    save_weights(path, spec, read_foreign(Path(source), spec, embedding_seed))
+    say(f"wrote {path}")
+
+
+@command.command()
+@click.argument("file")
+@click.option(
+    "--config", envvar="ACCEL_CONFIG", help="Check that the weights fit this configuration as well."
+)
+def check(file: str, config: str | None) -> None:
+    """Check a weights file: its sha256 and, with --config, that it fits."""
+    tensors, metadata = load_tensors(Path(file))
+    for name in sorted(tensors):
+        click.echo(f"{name:<24}{tensors[name].dtype!s:<10}{list(tensors[name].shape)}")
+    click.echo(f"format {metadata.get('format', 'unknown')}, sha256 {digest(tensors)}: as recorded")
+    if config:
+        loaded = load_config(config)
+        load_weights(Path(file), replace(loaded.model, weights=Path(file)))
+        click.echo(f"fits {loaded.name}")
+
+
+def _free(output: str, overwrite: bool) -> Path:
+    path = Path(output)
+    if path.exists() and not overwrite:
+        raise OutputError(f"{path} exists already; say --overwrite to replace it, or name another file")
+    return path

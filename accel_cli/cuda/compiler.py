@@ -1,0 +1,91 @@
+"""Compiling kernels_cu/ with NVRTC into cubins, which needs no GPU and no CUDA toolkit."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from accel_cli import resources
+from accel_cli.cuda.device import cupy
+from accel_cli.errors import DeviceError
+
+ARCHITECTURES = ("sm_80", "sm_90a", "sm_100")
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What ptxas says a kernel takes. Bytes, and registers a thread."""
+
+    registers: int
+    shared_bytes: int
+    stack_bytes: int
+    spill_bytes: int
+
+
+def _nvrtc() -> Any:
+    cupy()
+    from cupy.cuda import nvrtc
+
+    return nvrtc
+
+
+def compiler_version() -> str:
+    """NVRTC's version, as 13.0."""
+    return ".".join(map(str, _nvrtc().getVersion()))
+
+
+def options(architecture: str, defines: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+    """NVRTC's options for one variant of a kernel; without the folders, which differ between machines."""
+    # -ftz is CuPy's default for RawModule as well: denormals count as zero in fp32
+    return (
+        f"--gpu-architecture={architecture}",
+        "--std=c++17",
+        "-ftz=true",
+        *(f"-D{name}={value}" for name, value in defines),
+    )
+
+
+def compile_kernel(name: str, flags: tuple[str, ...]) -> tuple[bytes, str]:
+    """The cubin of kernels_cu/`name`.cu and the compiler's log, or DeviceError with that log."""
+    source = (resources.KERNELS / f"{name}.cu").read_text("utf-8")
+    folders = (resources.KERNELS, *_header_folders())
+    everything = (*flags, "--ptxas-options=-v", *(f"-I{folder}" for folder in folders))
+    nvrtc = _nvrtc()
+    program = nvrtc.createProgram(source, f"{name}.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, everything)
+        log = nvrtc.getProgramLog(program)
+        # CuPy drops the cubin's last byte, taking it for the end of a string
+        return nvrtc.getCUBIN(program) + b"\0", log
+    except nvrtc.NVRTCError as error:
+        log = nvrtc.getProgramLog(program)
+        raise DeviceError(
+            f"kernel {name} does not compile for {' '.join(flags)} ({error}):\n{log}"
+        ) from error
+    finally:
+        nvrtc.destroyProgram(program)
+
+
+def usage(log: str) -> Usage:
+    """Registers, shared memory and spills from the log of one kernel's compilation."""
+
+    def total(pattern: str) -> int:
+        return sum(int(number) for number in re.findall(pattern, log))
+
+    return Usage(
+        registers=total(r"Used (\d+) registers"),
+        shared_bytes=total(r"(\d+) bytes smem"),
+        stack_bytes=total(r"(\d+) bytes stack frame"),
+        spill_bytes=total(r"(\d+) bytes spill stores") + total(r"(\d+) bytes spill loads"),
+    )
+
+
+def _header_folders() -> list[Path]:
+    """Where the headers of the pip packages lie (cuda_fp16.h and its kin)."""
+    found = []
+    for entry in map(Path, sys.path):
+        found += sorted(entry.glob("nvidia/cu1?/include")) + sorted(entry.glob("nvidia/cuda_runtime/include"))
+    return found

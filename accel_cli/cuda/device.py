@@ -1,0 +1,103 @@
+"""Finding the GPU, and saying plainly why there is none."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from accel_cli.errors import DeviceError
+
+MINIMUM = (8, 0)  # the oldest architecture that `make kernels` compiles for
+
+_INSTALL = (
+    'install CuPy with `pip install "accel-cli[cuda13]"` (driver 580 or newer) or `"accel-cli[cuda12]"`'
+)
+_USE_CPU = "or use `--device cpu`"
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """What a GPU says of itself. Sizes in bytes; versions as CUDA writes them, 13000 for 13.0."""
+
+    index: int
+    name: str
+    capability: tuple[int, int]
+    processors: int
+    memory: int
+    l2: int
+    driver: int
+    runtime: int
+
+    @property
+    def architecture(self) -> str:
+        """The name that the compiler knows this device by, with the features of that device alone."""
+        major, minor = self.capability
+        return f"sm_{major}{minor}" + ("a" if self.capability >= (9, 0) else "")
+
+
+def missing() -> str | None:
+    """Why no GPU can be used here, or None if one can; says what to do."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return f"no NVIDIA driver is installed (libcuda.so.1 is missing): install one, {_USE_CPU}"
+    if importlib.util.find_spec("cupy") is None:
+        return f"CuPy is not installed: {_INSTALL}, {_USE_CPU}"
+    try:
+        count = cupy().cuda.runtime.getDeviceCount()
+    except DeviceError as error:
+        return str(error)
+    except Exception as error:
+        return f"the NVIDIA driver gives no device ({error}): update the driver, {_USE_CPU}"
+    return None if count else f"the NVIDIA driver sees no device: check `nvidia-smi`, {_USE_CPU}"
+
+
+def cupy() -> ModuleType:
+    """The cupy module, imported when first asked for."""
+    try:
+        import cupy as module
+    except ImportError as error:
+        raise DeviceError(f"CuPy cannot be imported ({error}): {_INSTALL}, {_USE_CPU}") from error
+    loaded: ModuleType = module
+    return loaded
+
+
+def choose(device: str) -> str:
+    """`auto`, `cpu`, `cuda` or `cuda:N` as "cpu" or "cuda:N"; DeviceError if it is not there."""
+    if device == "cpu":
+        return "cpu"
+    reason = missing()
+    if device == "auto":
+        return "cpu" if reason else "cuda:0"
+    if reason:
+        raise DeviceError(f"--device {device}: {reason}")
+    index = int(device.partition(":")[2] or 0)
+    count = cupy().cuda.runtime.getDeviceCount()
+    if index >= count:
+        raise DeviceError(f"--device {device}: there are {count} devices, cuda:0 to cuda:{count - 1}")
+    return f"cuda:{index}"
+
+
+def facts(index: int) -> DeviceFacts:
+    """The facts of device `index`; DeviceError if it is too old."""
+    runtime: Any = cupy().cuda.runtime
+    properties = runtime.getDeviceProperties(index)
+    found = DeviceFacts(
+        index=index,
+        name=properties["name"].decode(),
+        capability=(properties["major"], properties["minor"]),
+        processors=properties["multiProcessorCount"],
+        memory=properties["totalGlobalMem"],
+        l2=properties["l2CacheSize"],
+        driver=runtime.driverGetVersion(),
+        runtime=runtime.runtimeGetVersion(),
+    )
+    if found.capability < MINIMUM:
+        have, least = (".".join(map(str, version)) for version in (found.capability, MINIMUM))
+        raise DeviceError(
+            f"{found.name} has compute capability {have}, accel needs {least} or newer; {_USE_CPU}"
+        )
+    return found

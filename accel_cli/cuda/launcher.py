@@ -1,0 +1,47 @@
+"""Running launches on a device: modules are loaded once, arguments are packed, everything is asynchronous."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accel_cli.cuda.cache import KernelCache
+from accel_cli.cuda.device import DeviceFacts, cupy
+from accel_cli.errors import DeviceError
+from accel_cli.kernels.base import Launch
+
+_STATIC_LIMIT = 48 << 10  # dynamic shared memory beyond this must be asked for
+
+
+class Launcher:
+    """Runs launches on CuPy's current stream. Modules stay loaded as long as the launcher lives."""
+
+    def __init__(self, device: DeviceFacts) -> None:
+        self.cache = KernelCache(device.architecture)
+        self._functions: dict[Launch, Any] = {}
+        self._modules: list[Any] = []
+
+    def __call__(self, launch: Launch, *arguments: Any) -> None:
+        """Enqueue one launch."""
+        packed = launch.kernel.pack(arguments)
+        self.function(launch)(launch.grid, launch.block, packed, shared_mem=launch.shared_bytes)
+
+    def function(self, launch: Launch) -> Any:
+        """The loaded kernel of a launch."""
+        variant = Launch(launch.kernel, launch.defines, (1, 1, 1), launch.block, launch.shared_bytes)
+        if variant not in self._functions:
+            self._functions[variant] = self._load(launch)
+        return self._functions[variant]
+
+    def _load(self, launch: Launch) -> Any:
+        module = cupy().RawModule(path=str(self.cache.cubin(launch.kernel.name, launch.defines)))
+        function = module.get_function(launch.kernel.name)
+        self._modules.append(module)
+        if launch.shared_bytes > _STATIC_LIMIT:
+            try:
+                function.max_dynamic_shared_size_bytes = launch.shared_bytes
+            except Exception as error:
+                raise DeviceError(
+                    f"kernel {launch.kernel.name} needs {launch.shared_bytes} bytes of shared memory a block,"
+                    f" more than this device gives ({error})"
+                ) from error
+        return function

@@ -1,0 +1,30 @@
+"""Opening an engine for a configuration on the device asked for."""
+
+from __future__ import annotations
+
+from accel_cli.cuda.device import choose
+from accel_cli.engines.base import Engine, Plan
+from accel_cli.engines.planner import make_plan
+from accel_cli.model.config import Config, ModelSpec
+from accel_cli.model.generate import obtain_weights
+from accel_cli.model.weights import Weights
+
+
+def open_engine(config: Config, device: str = "auto", *, embeddings: bool = False) -> Engine:
+    """The engine for a configuration on `device` (auto, cpu, cuda or cuda:N), its weights loaded.
+
+    `embeddings` prepares for embeddings as input instead of tokens.
+    """
+    plan = make_plan(config.model, config.plan, choose(device), embeddings=embeddings)
+    return engine_for(config.model, obtain_weights(config.model), plan, embeddings=embeddings)
+
+
+def engine_for(spec: ModelSpec, weights: Weights, plan: Plan, *, embeddings: bool = False) -> Engine:
+    """The engine that follows a plan."""
+    if plan.device == "cpu":
+        from accel_cli.engines.cpu import CpuEngine
+
+        return CpuEngine(spec, weights, plan)
+    from accel_cli.engines.cuda import CudaEngine
+
+    return CudaEngine(spec, weights, plan, embeddings=embeddings)

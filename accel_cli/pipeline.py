@@ -1,0 +1,163 @@
+"""The main job: inputs -> tokens -> engine -> rows, in order, several batches under way at once."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from accel_cli.batches import Batch, Predictions
+from accel_cli.classifier import Classifier
+from accel_cli.engines.base import Ticket
+from accel_cli.errors import InputError
+from accel_cli.model.inputs import embedding_batch, token_batch
+from accel_cli.text.chunks import ArrayChunk, TextChunk
+from accel_cli.text.readers import Source
+from accel_cli.text.writers import Formatter
+
+ON_ERROR = ("replace", "fail")
+
+
+@dataclass
+class Summary:
+    """What a run has done so far."""
+
+    sentences: int = 0
+    truncated: int = 0
+    blank: int = 0
+    replaced_bytes: int = 0
+    failed: int = 0
+    labels: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    first_failure: str | None = None
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A batch under way, and what its rows need besides."""
+
+    ticket: Ticket
+    texts: list[bytes] | None
+    failed: dict[int, str]
+
+
+class Pipeline:
+    """Classifies sources and hands over finished rows, whole chunks at a time.
+
+    `on_error` says what becomes of bytes that are not UTF-8 and of records without a text: with
+    "replace" both are counted and the run goes on, with "fail" either ends it. With None, bytes are
+    replaced and a bad record ends the run.
+    """
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        formatter: Formatter,
+        write: Callable[[bytes], Any],
+        on_error: str | None = None,
+        progress: Callable[[Source, Summary], None] = lambda source, summary: None,
+    ) -> None:
+        self.summary = Summary(labels=dict.fromkeys(classifier.labels, 0))
+        self._classifier = classifier
+        self._formatter = formatter
+        self._write = write
+        self._on_error = on_error
+        self._progress = progress
+        self._pending: deque[_Pending] = deque()
+
+    def run(self, sources: Iterable[Source]) -> Summary:
+        """Classify every record of every source, one row each, in order. Raises AccelError."""
+        begin = time.perf_counter()
+        try:
+            self._write(self._formatter.header())
+            try:
+                for source in sources:
+                    self._read(source)
+            finally:
+                while self._pending:  # also what was read before a bad record
+                    self._finish()
+        finally:
+            self.summary.seconds = time.perf_counter() - begin
+        return self.summary
+
+    def _read(self, source: Source) -> None:
+        spec, plan = self._classifier.config.model, self._classifier.plan
+        for chunk in source.chunks(plan.batch, (spec.embedding, spec.length)):
+            batch = (
+                self._arrays(chunk, source) if isinstance(chunk, ArrayChunk) else self._texts(chunk, source)
+            )
+            texts, failed = (chunk.texts, chunk.failed) if isinstance(chunk, TextChunk) else (None, {})
+            self._pending.append(_Pending(self._classifier.engine.submit(batch), texts, failed))
+            while len(self._pending) > plan.streams:
+                self._finish()
+            self._progress(source, self.summary)
+
+    def _arrays(self, chunk: ArrayChunk, source: Source) -> Batch:
+        spec = self._classifier.config.model
+        last = chunk.first + len(chunk) - 1
+        place = f"{source.place}, sentences {chunk.first} to {last}"
+        convert = embedding_batch if chunk.values.ndim == 3 else token_batch
+        return convert(spec, chunk.values, place)
+
+    def _texts(self, chunk: TextChunk, source: Source) -> Batch:
+        self._account_for_failures(chunk)
+        self._account_for_bytes(chunk, source)
+        encoded = self._classifier.tokenizer.encode(chunk.texts)
+        self.summary.truncated += int(np.count_nonzero(encoded.truncated))
+        self.summary.blank += int(np.count_nonzero(encoded.blank)) - len(chunk.failed)
+        return encoded.batch
+
+    def _account_for_failures(self, chunk: TextChunk) -> None:
+        """Records without a text: the first one ends the run, or all are counted."""
+        if not chunk.failed:
+            return
+        reason = chunk.failed[min(chunk.failed)]
+        if self._on_error != "replace":
+            raise InputError(
+                f"{reason}; repair it, or say --on-error replace to give such rows an empty label"
+            )
+        self.summary.failed += len(chunk.failed)
+        self.summary.first_failure = self.summary.first_failure or reason
+
+    def _account_for_bytes(self, chunk: TextChunk, source: Source) -> None:
+        """Bytes that are no UTF-8: the first one ends the run, or all are counted."""
+        if _is_utf8(b"\n".join(chunk.texts)):
+            return
+        for place, text in enumerate(chunk.texts):
+            if _is_utf8(text):
+                continue
+            invalid = len(text) - len(text.decode("utf-8", "ignore").encode())
+            if self._on_error == "fail":
+                raise InputError(
+                    f"{source.place}:{chunk.first + place}: {invalid} bytes are not UTF-8; convert the file"
+                    " with iconv, or say --on-error replace"
+                )
+            self.summary.replaced_bytes += invalid
+
+    def _finish(self) -> None:
+        """Write the rows of the oldest batch under way."""
+        oldest = self._pending.popleft()
+        found = oldest.ticket.result()
+        self._write(self._formatter.rows(oldest.texts, found, list(oldest.failed)))
+        self._count(found, oldest.failed)
+
+    def _count(self, found: Predictions, failed: dict[int, str]) -> None:
+        kept = np.delete(found.labels, list(failed)) if failed else found.labels
+        counts = np.bincount(kept, minlength=len(self.summary.labels))
+        for name, count in zip(self.summary.labels, counts.tolist(), strict=True):
+            self.summary.labels[name] += count
+        self.summary.sentences += len(found)
+
+
+def _is_utf8(text: bytes) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,34 @@
+"""What readers give: some consecutive records of one input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class TextChunk:
+    """Consecutive texts. `failed` holds, by its place in `texts`, why a record has no text."""
+
+    texts: list[bytes]
+    first: int  # the number of the first record of the chunk, from 1
+    failed: dict[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+
+@dataclass(frozen=True)
+class ArrayChunk:
+    """Consecutive sentences as token ids [n, length] or embeddings [n, dimension, length]."""
+
+    values: npt.NDArray[Any]
+    first: int
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+Chunk = TextChunk | ArrayChunk

@@ -1,0 +1,105 @@
+"""Cutting a byte stream into lines, with bounded memory whatever stands in it.
+
+Only a newline ends a line, and one carriage return before it belongs to it. U+0085, U+2028, form
+feeds and NUL bytes are text. A missing newline at the end of the file changes nothing.
+"""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from accel_cli.errors import InputError
+
+BLOCK = 1 << 20  # bytes read at a time
+LINE_LIMIT = 1 << 20  # bytes kept of a line of text
+CHUNK_BYTES = 32 << 20  # bytes of lines that are gathered at most
+
+
+def line_chunks(stream: BinaryIO, rows: int, place: str, limit: int = LINE_LIMIT) -> Iterator[list[bytes]]:
+    """The lines in lists of at most `rows`; `limit` bytes are kept of each. Lists are not empty.
+
+    A pipe whose writer pauses gives what it has so far, so that answers do not wait for a full list.
+    """
+    waiting: list[bytes] = []
+    size = 0
+    for lines in _lines(stream, place, limit):
+        waiting += lines
+        size += sum(map(len, lines))
+        while len(waiting) >= rows or size >= CHUNK_BYTES or (waiting and _idle(stream)):
+            yield waiting[:rows]
+            waiting = waiting[rows:]
+            size = sum(map(len, waiting))
+    for start in range(0, len(waiting), rows):
+        yield waiting[start : start + rows]
+
+
+def _lines(stream: BinaryIO, place: str, limit: int) -> Iterator[list[bytes]]:
+    """The lines that each read completes."""
+    rest = b""
+    for number, block in enumerate(_blocks(stream)):
+        if number == 0:
+            block = _without_mark(block, place)
+        lines = block.split(b"\n")
+        lines[0] = rest + lines[0]
+        rest = lines.pop()
+        if len(rest) > limit:
+            rest = cut(rest, limit)
+        if lines:
+            yield [_whole(line, limit) for line in lines]
+    if rest:
+        yield [_whole(rest, limit)]
+
+
+def _blocks(stream: BinaryIO) -> Iterator[bytes]:
+    """What the stream holds, in pieces; the first one has at least four bytes if the stream has."""
+    read = getattr(stream, "read1", stream.read)
+    first = read(BLOCK)
+    while 0 < len(first) < 4 and (more := read(BLOCK)):
+        first += more
+    block = first
+    while block:
+        yield block
+        block = read(BLOCK)
+
+
+def _whole(line: bytes, limit: int) -> bytes:
+    if line.endswith(b"\r"):
+        line = line[:-1]
+    return cut(line, limit) if len(line) > limit else line
+
+
+def cut(line: bytes, limit: int) -> bytes:
+    """The first `limit` bytes, less a UTF-8 sequence that the cut would break."""
+    kept = line[:limit]
+    tail = kept[-3:]
+    for back in range(1, len(tail) + 1):
+        byte = tail[-back]
+        if byte >= 0xC0:  # a lead byte: keep it only with all that it announces
+            announced = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return kept if announced <= back else kept[:-back]
+        if byte < 0x80:
+            break
+    return kept
+
+
+def _without_mark(block: bytes, place: str) -> bytes:
+    """The first block without a UTF-8 byte order mark; UTF-16 is refused."""
+    if block.startswith(b"\xef\xbb\xbf"):
+        return block[3:]
+    sample = block[:1024]
+    pairs = len(sample) // 2
+    nuls = max(sample[0::2].count(0), sample[1::2].count(0))
+    if block.startswith((b"\xff\xfe", b"\xfe\xff")) or (pairs >= 4 and nuls * 10 >= pairs * 9):
+        raise InputError(f"{place} is UTF-16; accel reads UTF-8: convert it with `iconv -f UTF-16 -t UTF-8`")
+    return block
+
+
+def _idle(stream: BinaryIO) -> bool:
+    """Whether reading on would wait for whoever writes into a pipe."""
+    try:
+        ready, _, _ = select.select([stream.fileno()], [], [], 0)
+    except (OSError, ValueError, AttributeError):
+        return False
+    return not ready

@@ -1,0 +1,222 @@
+"""Inputs: text, csv, tsv and jsonl files (also .gz), stdin, and arrays of token ids or embeddings."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from accel_cli.errors import InputError, UsageError
+from accel_cli.text.arrays import array_chunks
+from accel_cli.text.chunks import Chunk, TextChunk
+from accel_cli.text.lines import line_chunks
+
+KINDS = ("text", "csv", "tsv", "jsonl", "ids", "embeddings")
+_BY_SUFFIX = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
+_RECORD_LIMIT = 64 << 20  # bytes of one JSON or CSV record
+
+
+class Source:
+    """One input: a path, or `-` for stdin. `kind` is one of KINDS; None chooses by the file's name."""
+
+    def __init__(self, path: str, kind: str | None = None, column: str | None = None) -> None:
+        self.path = path
+        self.place = "stdin" if path == "-" else path
+        name = Path(path.removesuffix(".gz"))
+        self.arrays = name.suffix in (".npy", ".bin") or kind in ("ids", "embeddings")
+        self.kind = kind or (None if self.arrays else _BY_SUFFIX.get(name.suffix, "text"))
+        self.column = column
+        self.done = 0
+        self._check()
+
+    @property
+    def size(self) -> int | None:
+        """The bytes of a regular file, else None."""
+        path = Path(self.path)
+        return path.stat().st_size if self.path != "-" and path.is_file() else None
+
+    def chunks(self, rows: int, dimensions: tuple[int, int | None]) -> Iterator[Chunk]:
+        """The records in order, at most `rows` a chunk, or InputError.
+
+        `dimensions` are the embedding's dimension and the fixed length of a sentence, which a raw
+        .bin file does not state.
+        """
+        if self.arrays:
+            for chunk in array_chunks(Path(self.path), self.kind, rows, dimensions):
+                yield chunk
+                self.done += chunk.values.nbytes
+            return
+        with self._opened() as stream:
+            records = {"text": self._text, "jsonl": self._jsonl}.get(str(self.kind), self._separated)
+            yield from records(stream, rows)
+
+    def _check(self) -> None:
+        """Refuse what can be seen to be wrong before anything is loaded."""
+        if self.column is not None and self.kind not in ("csv", "tsv", "jsonl"):
+            raise UsageError(
+                f"--column has no meaning for {self.place}, which is read as {self.kind or 'an array'};"
+                " it is for csv, tsv and jsonl (see --input-format)"
+            )
+        if self.path == "-":
+            if self.arrays:
+                raise UsageError("token ids and embeddings are read from files, not from stdin")
+            return
+        path = Path(self.path)
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; name the files in it, each with an --input of its own")
+        try:
+            with path.open("rb"):
+                pass
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from error
+        if self.arrays and path.suffix == ".gz":
+            raise InputError(f"{path}: arrays are read without unpacking; unpack it with gunzip first")
+
+    @contextmanager
+    def _opened(self) -> Iterator[BinaryIO]:
+        """The stream of bytes, unpacked, with its errors as InputError."""
+        stdin = self.path == "-"
+        try:
+            with open(0 if stdin else self.path, "rb", closefd=not stdin) as raw:
+                watched = cast("BinaryIO", _Watched(raw, self))
+                yield (
+                    cast("BinaryIO", gzip.GzipFile(fileobj=watched)) if self.path.endswith(".gz") else watched
+                )
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise InputError(
+                f"{self.place} is not a whole gzip file ({error}); fetch or pack it again"
+            ) from error
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise InputError(f"cannot read {self.place}: {error.strerror or error}") from error
+
+    def _text(self, stream: BinaryIO, rows: int) -> Iterator[TextChunk]:
+        first = 1
+        for lines in line_chunks(stream, rows, self.place):
+            yield TextChunk(lines, first)
+            first += len(lines)
+
+    def _jsonl(self, stream: BinaryIO, rows: int) -> Iterator[TextChunk]:
+        column, first = self.column or "text", 1
+        for lines in line_chunks(stream, rows, self.place, _RECORD_LIMIT):
+            texts, failed = [], {}
+            for place, line in enumerate(lines):
+                try:
+                    texts.append(_json_text(line, column))
+                except ValueError as error:
+                    failed[place] = f"{self.place}:{first + place}: {error}"
+                    texts.append(b"")
+            yield TextChunk(texts, first, failed)
+            first += len(lines)
+
+    def _separated(self, stream: BinaryIO, rows: int) -> Iterator[TextChunk]:
+        """CSV and TSV with a header; blank lines between records are no records."""
+        csv.field_size_limit(_RECORD_LIMIT)
+        # surrogateescape hands invalid bytes through, so that they are treated like those of any text
+        text = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="")
+        table = csv.reader(text, delimiter="\t" if self.kind == "tsv" else ",", strict=False)
+        try:
+            index = self._column(next(table, None))
+            texts: list[bytes] = []
+            failed: dict[int, str] = {}
+            first = 1
+            for record in table:
+                if not record:
+                    continue
+                if index >= len(record):
+                    failed[len(texts)] = (
+                        f"{self.place}:{table.line_num}: the record has {len(record)} fields,"
+                        f" the column {self.column!r} is number {index + 1}"
+                    )
+                    record = [""] * (index + 1)
+                texts.append(record[index].encode("utf-8", "surrogateescape"))
+                if len(texts) == rows:
+                    yield TextChunk(texts, first, failed)
+                    first += len(texts)
+                    texts, failed = [], {}
+            if texts:
+                yield TextChunk(texts, first, failed)
+        except csv.Error as error:
+            raise InputError(f"{self.place}:{table.line_num}: not valid {self.kind}: {error}") from error
+        finally:
+            text.detach()
+
+    def _column(self, header: list[str] | None) -> int:
+        """Where the texts stand in each record."""
+        if header is None:
+            return 0
+        if self.column is None:
+            if "text" in header:
+                return header.index("text")
+            raise UsageError(
+                f"{self.place}: say with --column which of the columns {', '.join(header)} to classify"
+            )
+        if self.column not in header:
+            raise InputError(f"{self.place} has no column {self.column!r}; its columns: {', '.join(header)}")
+        return header.index(self.column)
+
+
+class _Watched(io.RawIOBase):
+    """A binary stream that gives what is there, as read1 does, and counts it into its source."""
+
+    def __init__(self, raw: io.BufferedReader, source: Source) -> None:
+        self._raw = raw
+        self._source = source
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def fileno(self) -> int:
+        """The descriptor read from."""
+        return self._raw.fileno()
+
+    def read1(self, size: int = -1) -> bytes:
+        """At most `size` bytes, by one read of the system at most."""
+        block = self._raw.read1(size)
+        self._source.done += len(block)
+        return block
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the front of `buffer`."""
+        block = self.read1(len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
+
+def _json_text(line: bytes, column: str) -> bytes:
+    """The text of one JSON record; ValueError says what is wrong with it."""
+    try:
+        record = json.loads(line.decode("utf-8", "surrogateescape"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not valid JSON: {error.msg} at character {error.pos + 1}") from None
+    except RecursionError:
+        raise ValueError("not readable JSON: nested too deeply") from None
+    if not isinstance(record, dict):
+        raise ValueError(f"expected a JSON object, got {type(record).__name__}")
+    if column not in record:
+        raise ValueError(f"no key {column!r}; its keys: {', '.join(record) or 'none'}")
+    value = record[column]
+    if not isinstance(value, str):
+        raise ValueError(f"{column!r} is {type(value).__name__}, not a string")
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return value.encode("utf-8", "surrogatepass")
+
+
+def default_inputs() -> tuple[str, ...]:
+    """stdin when something is piped into it, else nothing."""
+    try:
+        return () if sys.stdin is None or os.isatty(sys.stdin.fileno()) else ("-",)
+    except (OSError, ValueError):
+        return ()

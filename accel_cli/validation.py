@@ -1,0 +1,104 @@
+"""Checking engines against golden outputs, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from accel_cli.batches import Batch, EmbeddingBatch, TokenBatch
+from accel_cli.engines.base import Plan
+from accel_cli.engines.open import engine_for
+from accel_cli.engines.planner import available_plans, make_plan
+from accel_cli.model.config import Config
+from accel_cli.model.golden import Golden
+from accel_cli.model.reference import forward, layer_names
+from accel_cli.model.weights import Weights
+from accel_cli.numeric import Difference, compare
+from accel_cli.text.tokenizer import Tokenizer
+
+# The largest error allowed in any layer, by the measure of accel_cli.numeric.
+TOLERANCE = {"fp32": 1e-4}
+_TRACED_WHOLE = 4  # sentences whose embeddings and convolutions are compared as well
+
+
+@dataclass(frozen=True)
+class Row:
+    """One layer of one plan; `difference` is None where the plan fuses the layer into the next one."""
+
+    layer: str
+    difference: Difference | None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the layer is out of tolerance."""
+        return self.difference is not None and not self.difference.passed
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plan and the input it is given."""
+
+    plan: Plan
+    input: str
+
+    def __str__(self) -> str:
+        return f"{self.plan} input={self.input}"
+
+
+def cases(config: Config, devices: list[str]) -> list[Case]:
+    """Every plan of every device for tokens, and its preferred one for embeddings."""
+    found = []
+    for device in devices:
+        found += [Case(plan, "tokens") for plan in available_plans(config.model, config.plan, device)]
+        plan = make_plan(config.model, config.plan, device, embeddings=True)
+        found.append(Case(plan, "embeddings"))
+    return found
+
+
+def check_tokens(tokenizer: Tokenizer, golden: Golden) -> list[Row]:
+    """Whether the texts become the ids and lengths of the goldens, exactly."""
+    batch = tokenizer.encode(golden.texts).batch
+    rows = [Row("lengths", compare(batch.lengths, golden.batch.lengths, 0.0))]
+    if not rows[0].failed:
+        rows.append(Row("ids", compare(batch.ids, golden.batch.ids, 0.0)))
+    return rows
+
+
+def check_case(config: Config, weights: Weights, golden: Golden, case: Case) -> Iterator[Row]:
+    """One row a layer, in the order of the computation, then the labels of a submitted batch."""
+    tolerance = TOLERANCE[case.plan.precision]
+    spec = config.model
+    whole = golden.batch.rows(0, min(_TRACED_WHOLE, len(golden.batch)))
+    engine = engine_for(spec, weights, case.plan, embeddings=case.input == "embeddings")
+    try:
+        reference = forward(spec, weights, whole)
+        some = _joined([engine.trace(batch) for batch in _inputs(weights, whole, case)])
+        every = _joined([engine.trace(batch) for batch in _inputs(weights, golden.batch, case)])
+        for layer in layer_names(spec):
+            got, expected = (every, golden.layers) if layer in golden.layers else (some, reference)
+            yield Row(layer, compare(got[layer], expected[layer], tolerance) if layer in got else None)
+        found = [engine.submit(batch).result() for batch in _inputs(weights, golden.batch, case)]
+        labels = np.concatenate([predictions.labels for predictions in found])
+        yield Row("labels", compare(labels, golden.layers["logits"].argmax(axis=1), 0.0))
+    finally:
+        engine.close()
+
+
+def _inputs(weights: Weights, batch: TokenBatch, case: Case) -> list[Batch]:
+    """The batch as the case wants it: embeddings come in rectangles, so in runs of one length."""
+    if case.input == "tokens":
+        return [batch]
+    edges = np.flatnonzero(np.diff(batch.lengths)) + 1
+    runs: list[Batch] = []
+    for start, stop in zip([0, *edges], [*edges, len(batch)], strict=True):
+        ids = batch.rows(int(start), int(stop)).ids.reshape(int(stop - start), -1)
+        runs.append(EmbeddingBatch(np.ascontiguousarray(weights.embedding[ids].transpose(0, 2, 1))))
+    return runs
+
+
+def _joined(
+    traces: list[dict[str, np.typing.NDArray[np.float32]]],
+) -> dict[str, np.typing.NDArray[np.float32]]:
+    return {name: np.concatenate([trace[name] for trace in traces]) for name in traces[0]}
