@@ -17,27 +17,28 @@ from accel_cli.cuda.compiler import compile_kernel, compiler_version, options
 from accel_cli.errors import DeviceError
 
 
-def sources_digest() -> str:
-    """The sha256 over the names and contents of all files of kernels_cu/."""
+def sources_digest(*folders: Path) -> str:
+    """The sha256 over the names and contents of all files of CUDA C in some folders."""
     total = hashlib.sha256()
-    for path in sorted(resources.KERNELS.glob("*.cu*")):
+    for path in sorted(path for folder in folders for path in folder.glob("*.cu*")):
         total.update(f"{path.name} {path.stat().st_size}\n".encode() + path.read_bytes())
     return total.hexdigest()
 
 
 class KernelCache:
-    """Cubins by kernel name and constants, for one architecture."""
+    """Cubins by kernel name and constants, for one architecture; kernels_cu/ unless told otherwise."""
 
-    def __init__(self, architecture: str) -> None:
+    def __init__(self, architecture: str, sources: Path = resources.KERNELS) -> None:
         self.architecture = architecture
         self.folder, self.warning = resources.writable_cache("kernels")
-        self._sources = sources_digest()
+        self._sources = sources
+        self._digest = sources_digest(sources, resources.KERNELS)
 
     def cubin(self, name: str, defines: tuple[tuple[str, int], ...]) -> Path:
         """The file with the cubin of a kernel; compiled now unless a sound one is in the cache."""
         flags = options(self.architecture, defines)
         key = hashlib.sha256(
-            "\n".join((self._sources, name, compiler_version(), *flags)).encode()
+            "\n".join((self._digest, name, compiler_version(), *flags)).encode()
         ).hexdigest()
         path = self.folder / f"{name}-{self.architecture}-{key[:24]}.cubin"
         if _sound(path):
@@ -46,7 +47,7 @@ class KernelCache:
             raise DeviceError(
                 f"kernel {name} would be compiled now, but ACCEL_ASSERT_NO_COMPILE=1 forbids it"
             )
-        cubin, _ = compile_kernel(name, flags)
+        cubin, _ = compile_kernel(name, flags, self._sources)
         _replace(path, cubin)
         _replace(_checksum(path), hashlib.sha256(cubin).hexdigest().encode())
         return path

@@ -48,10 +48,12 @@ def options(architecture: str, defines: tuple[tuple[str, int], ...]) -> tuple[st
     )
 
 
-def compile_kernel(name: str, flags: tuple[str, ...]) -> tuple[bytes, str]:
-    """The cubin of kernels_cu/`name`.cu and the compiler's log, or DeviceError with that log."""
-    source = (resources.KERNELS / f"{name}.cu").read_text("utf-8")
-    folders = (resources.KERNELS, *_header_folders())
+def compile_kernel(
+    name: str, flags: tuple[str, ...], sources: Path = resources.KERNELS
+) -> tuple[bytes, str]:
+    """The cubin of `name`.cu in the folder `sources` and the compiler's log, or DeviceError with that log."""
+    source = (sources / f"{name}.cu").read_text("utf-8")
+    folders = (sources, resources.KERNELS, *_header_folders())
     everything = (*flags, "--ptxas-options=-v", *(f"-I{folder}" for folder in folders))
     nvrtc = _nvrtc()
     program = nvrtc.createProgram(source, f"{name}.cu", (), ())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from accel_cli import resources
 from accel_cli.cuda.cache import KernelCache
 from accel_cli.cuda.device import DeviceFacts, cupy
 from accel_cli.errors import DeviceError
@@ -15,8 +17,8 @@ _STATIC_LIMIT = 48 << 10  # dynamic shared memory beyond this must be asked for
 class Launcher:
     """Runs launches on CuPy's current stream. Modules stay loaded as long as the launcher lives."""
 
-    def __init__(self, device: DeviceFacts) -> None:
-        self.cache = KernelCache(device.architecture)
+    def __init__(self, device: DeviceFacts, sources: Path = resources.KERNELS) -> None:
+        self.cache = KernelCache(device.architecture, sources)
         self._functions: dict[Launch, Any] = {}
         self._modules: list[Any] = []
 
