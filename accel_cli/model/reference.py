@@ -33,7 +33,8 @@ def forward(spec: ModelSpec, weights: Weights, batch: Batch) -> dict[str, Double
     layers: dict[str, Doubles] = {"embedding": np.concatenate(sentences)}
     pooled = []
     for width, convolution in zip(spec.widths, weights.convolutions, strict=True):
-        outputs = [_convolve(sentence, convolution) for sentence in sentences]
+        weight = convolution.weight.astype(np.float64)
+        outputs = [_convolve(sentence, weight) + convolution.bias for sentence in sentences]
         layers[f"convolution.{width}"] = np.concatenate(outputs)
         pooled.append(np.stack([np.maximum(output, 0.0).max(axis=0) for output in outputs]))
     features = layers["features"] = np.concatenate(pooled, axis=1)
@@ -63,12 +64,11 @@ def _embed(weights: Weights, batch: Batch, index: int) -> Doubles:
     return np.asarray(batch.values[index].T, dtype=np.float64)
 
 
-def _convolve(sentence: Doubles, layer: Layer) -> Doubles:
-    """y[t, c] = b[c] + sum over d, j of W[c, d, j] * x[t + j, d]."""
-    width = layer.weight.shape[2]
-    windows = np.lib.stride_tricks.sliding_window_view(sentence, width, axis=0)
-    result: Doubles = np.tensordot(windows, layer.weight.astype(np.float64), axes=([1, 2], [1, 2]))
-    return result + layer.bias
+def _convolve(sentence: Doubles, weight: Doubles) -> Doubles:
+    """y[t, c] = sum over d, j of W[c, d, j] * x[t + j, d]."""
+    windows = np.lib.stride_tricks.sliding_window_view(sentence, weight.shape[2], axis=0)
+    result: Doubles = np.tensordot(windows, weight, axes=([1, 2], [1, 2]))
+    return result
 
 
 def _linear(values: Doubles, layer: Layer) -> Doubles:

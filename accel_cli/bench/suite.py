@@ -1,0 +1,242 @@
+"""What `accel bench` does: a cold start, the check, then every clock in turns with the peer."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from accel_cli.batches import Predictions, TokenBatch
+from accel_cli.bench import measure
+from accel_cli.bench.check import Truth, truth
+from accel_cli.bench.inputs import Sentences, from_file, generated
+from accel_cli.bench.peers import PyTorch, require_torch
+from accel_cli.bench.report import Report, Row, Stage
+from accel_cli.bench.work import Work, by_stage, layers, total
+from accel_cli.classifier import Classifier
+from accel_cli.errors import AccelError
+from accel_cli.model.config import Config, ModelSpec
+from accel_cli.model.generate import obtain_weights
+from accel_cli.pipeline import Pipeline
+from accel_cli.text.readers import Source
+from accel_cli.text.vocabulary import load_vocabulary
+from accel_cli.text.writers import Formatter
+
+_COLD = 32  # sentences of the cold regime, as in the school
+_QUIET = 1.5  # slowest by fastest repeat, beyond which something else was running
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to measure: `count` sentences, `path` naming a file of them, `peer` a program to compare with."""
+
+    count: int
+    repeats: int
+    path: str | None = None
+    peer: str | None = None
+
+
+def run(config: Config, device: str, job: Job, tell: Callable[[str], None]) -> Report:
+    """Measure a configuration on `device`. Raises AccelError, before any timing if a result is wrong."""
+    if job.peer:
+        require_torch()
+    sentences = _sentences(config.model, job)
+    begin = time.perf_counter()
+    with Classifier(config, device) as classifier:
+        loaded = time.perf_counter() - begin
+        cold, predictions = _cold(classifier, sentences)
+        tell(f"{classifier.plan}")
+        for warning in getattr(classifier.engine, "warnings", []):
+            tell(warning)
+        return _Bench(config, classifier, sentences, job, tell).report(loaded, cold, predictions)
+
+
+def _sentences(spec: ModelSpec, job: Job) -> Sentences:
+    if job.path is not None:
+        return from_file(job.path, job.count)
+    return generated(spec, load_vocabulary(spec.vocabulary, spec.vocabulary_size), job.count)
+
+
+def _cold(classifier: Classifier, sentences: Sentences) -> tuple[measure.Timing, Predictions]:
+    """The first sentences that a new process sees, from text to labels: nothing is warm yet."""
+    found: list[Predictions] = []
+
+    def first() -> None:
+        batch = classifier.tokenizer.encode(sentences.lines[:_COLD]).batch
+        found.append(classifier.engine.submit(batch).result())
+
+    wall, cpu = measure.timed(first)
+    return measure.Timing((wall,), (cpu,)), found[0]
+
+
+class _Bench:
+    """One plan, one input, everything that is measured with them."""
+
+    def __init__(
+        self,
+        config: Config,
+        classifier: Classifier,
+        sentences: Sentences,
+        job: Job,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._config, self._classifier, self._sentences = config, classifier, sentences
+        self._engine, self._plan, self._job, self._tell = classifier.engine, classifier.plan, job, tell
+        self._batches = sentences.batches(classifier.tokenizer, self._plan.batch)
+        weights = obtain_weights(config.model)  # its own copy, which no engine has touched
+        self._truth: Truth = truth(config.model, weights, self._plan, self._batches[0])
+        self._name = f"accel on {self._plan.device}"
+        self._error = self._checked(
+            measure.predict(self._engine, [self._batches[0].rows(0, len(self._truth))])
+        )
+        tell(f"checked {len(self._truth)} sentences against float64: largest error {self._error:.1e}")
+        self._peer: PyTorch | None = None
+        if job.peer:
+            tell(f"preparing {job.peer}")
+            self._peer = PyTorch(config.model, weights, self._plan, _joined(self._batches))
+
+    def report(self, loaded: float, cold: measure.Timing, predictions: Predictions) -> Report:
+        """Warm up, check each way's own result, then measure."""
+        plan, spec = self._plan, self._config.model
+        works = [layers(spec, plan, batch) for batch in self._batches]
+        work = _sum(works)
+        first = self._classifier.tokenizer.encode(self._sentences.lines[:_COLD]).batch
+        cold_row = replace(
+            self._row("host", "text", cold, self._checked(predictions), _sum([layers(spec, plan, first)])),
+            n=len(first),
+            warm=False,
+        )
+        stage_times = self._stage_times()
+        rows = [cold_row]
+        if plan.device != "cpu":
+            rows.append(self._row("device", "ids", measure.together(stage_times.values()), self._error, work))
+        rows += self._in_turns(work)
+        for warning in _noise(rows):
+            self._tell(warning)
+        return Report(
+            suite=self._config.name,
+            plan=plan,
+            origin=self._sentences.origin,
+            sentences=len(self._sentences),
+            tokens=sum(len(batch.ids) for batch in self._batches),
+            checked=len(self._truth),
+            load_seconds=loaded,
+            rows=self._against_peer(rows),
+            stages=_stages(stage_times, works),
+            gpu=getattr(self._engine, "device", None),
+            programs=(self._peer.name,) if self._peer else (),
+        )
+
+    def _stage_times(self) -> dict[str, measure.Timing]:
+        self._tell(f"timing each stage over {len(self._sentences)} sentences, {self._job.repeats} times")
+        return measure.stages(self._engine, self._batches, self._job.repeats)
+
+    def _in_turns(self, work: Work) -> list[Row]:
+        """The rows of the host's clocks and of the peer."""
+        tokenizer, size = self._classifier.tokenizer, self._plan.batch
+
+        def ids() -> Predictions:
+            return measure.predict(self._engine, self._batches)
+
+        def text() -> Predictions:
+            cut = self._sentences.cut(size)
+            return measure.predict(self._engine, (tokenizer.encode(lines).batch for lines in cut))
+
+        with self._file() as file:
+            errors = {("host", "ids"): self._checked(ids()), ("host", "text"): self._checked(text())}
+            errors["file", "text"] = self._error
+            file()
+            runs: dict[str, Callable[[], object]] = {"host ids": ids, "host text": text, "file text": file}
+            if self._peer is not None:
+                peer_error = self._truth.error(self._peer.name, self._peer.logits(), "fp32")
+                # next to its counterpart, so that both meet the same conditions
+                runs = {"host ids": ids, "peer": self._peer.predict, **runs}
+            self._tell(f"timing {', '.join(runs)} in turns, {self._job.repeats} times")
+            times = measure.in_turns(runs, self._job.repeats)
+        rows = [
+            self._row(clock, kind, times[f"{clock} {kind}"], error, work)
+            for (clock, kind), error in errors.items()
+        ]
+        if self._peer is not None:
+            rows += self._peer_rows(self._peer, times["peer"], peer_error)
+        return rows
+
+    def _peer_rows(self, peer: PyTorch, timing: measure.Timing, error: float) -> list[Row]:
+        work = _sum([layers(self._config.model, peer.plan, batch) for batch in self._batches])
+        row = replace(self._row("host", "ids", timing, error, work), program=peer.name, plan=peer.plan)
+        if self._plan.device == "cpu":
+            return [row]
+        seconds = measure.Timing(tuple(peer.device_seconds() for _ in range(self._job.repeats)))
+        return [row, replace(row, clock="device", timing=seconds)]
+
+    def _against_peer(self, rows: list[Row]) -> list[Row]:
+        """The rows, with the ratio to the peer where it was measured by the same clock."""
+        peers = {(row.clock, row.input): row.rate for row in rows if row.program != "accel"}
+
+        def compared(row: Row) -> Row:
+            rate = peers.get((row.clock, row.input))
+            return row if rate is None else replace(row, x_peer=row.rate / rate)
+
+        return [compared(row) for row in rows]
+
+    def _row(self, clock: str, kind: str, timing: measure.Timing, error: float, work: Work) -> Row:
+        return Row("accel", self._plan, clock, kind, len(self._sentences), True, timing, error, work)
+
+    def _checked(self, predictions: Predictions) -> float:
+        return self._truth.error(self._name, predictions.logits, self._plan.precision)
+
+    @contextmanager
+    def _file(self) -> Iterator[Callable[[], object]]:
+        """A file of the sentences, gone at the end, and the way to classify it into nowhere."""
+        with tempfile.TemporaryDirectory(prefix="accel-bench-") as folder, open(os.devnull, "wb", 0) as sink:
+            path = Path(folder) / "sentences.txt"
+            path.write_bytes(b"\n".join(self._sentences.lines) + b"\n")
+            formatter = Formatter("tsv", ["label", "score"], self._classifier.labels)
+
+            def classify() -> None:
+                pipeline = Pipeline(self._classifier, formatter, sink.write)
+                summary = pipeline.run([Source(str(path), "text")])
+                if summary.sentences != len(self._sentences):
+                    raise AccelError(
+                        f"not timed, because {len(self._sentences)} lines gave {summary.sentences} rows;"
+                        " please report this"
+                    )
+
+            yield classify
+
+
+def _noise(rows: list[Row]) -> Iterator[str]:
+    """A warning for each row whose repeats lie so far apart that its figure is none."""
+    for row in rows:
+        spread = max(row.timing.seconds) / min(row.timing.seconds)
+        if spread > _QUIET:
+            yield (
+                f"the repeats of {row.program}, {row.clock} {row.input}, differ by a factor of {spread:.1f}:"
+                " something else is running here; measure again on a quiet machine before you publish this"
+            )
+
+
+def _stages(times: dict[str, measure.Timing], works: list[dict[str, Work]]) -> list[Stage]:
+    whole = sum(timing.median for timing in times.values())
+    parts = [by_stage(work, list(times)) for work in works]
+    return [
+        Stage(name, timing, timing.median / whole, total([part[name] for part in parts]))
+        for name, timing in times.items()
+    ]
+
+
+def _sum(works: list[dict[str, Work]]) -> Work:
+    return total([part for work in works for part in work.values()])
+
+
+def _joined(batches: list[TokenBatch]) -> TokenBatch:
+    """Consecutive batches as one."""
+    lengths = np.concatenate([batch.lengths for batch in batches])
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    return TokenBatch(np.concatenate([batch.ids for batch in batches]), offsets)

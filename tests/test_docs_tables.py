@@ -1,0 +1,137 @@
+"""The tables of README.md and docs/ say what the figures in docs/results/ say."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MARKER = "<!-- results docs/results/a.json clock=host | program: Program | sentences_per_s: Rate -->"
+ROWS: list[dict[str, Any]] = [
+    {"program": "accel", "clock": "host", "sentences_per_s": 20123.4, "warm": True, "max_error": 3.21e-7},
+    {"program": "peer", "clock": "host", "sentences_per_s": 4.5678, "warm": True, "max_error": 0.0},
+    {"program": "accel", "clock": "file", "sentences_per_s": None, "warm": False, "max_error": 0.0},
+]
+
+
+def _load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("render", ROOT / "docs" / "render.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+docs = _load()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "docs" / "results").mkdir(parents=True)
+    document = {
+        "machine": {"cpu": "Abacus"},
+        "rows": ROWS,
+        "stages": [{"stage": "features", "percent": 75.0}],
+    }
+    (tmp_path / "docs" / "results" / "a.json").write_text(json.dumps(document))
+    return tmp_path
+
+
+def test_the_tables_of_this_repository_are_up_to_date() -> None:
+    assert [str(path) for path, _ in docs.stale(ROOT)] == [], "run `make docs`"
+
+
+def test_text_without_markers_stays_as_it_is(root: Path) -> None:
+    text = "# Title\n\n<!-- end -->\nno marker, and `<!-- results x | a: b -->` is only quoted\n"
+    assert docs.render(text, root) == text
+
+
+def test_a_table_replaces_what_stood_between_the_markers(root: Path) -> None:
+    text = f"before\n{MARKER}\nold\n<!-- end -->\nafter\n"
+    assert docs.render(text, root) == (
+        f"before\n{MARKER}\n| Program | Rate |\n| --- | ---: |\n| accel | 20,123 |\n| peer | 4.57 |\n"
+        "<!-- end -->\nafter\n"
+    )
+
+
+def test_rendering_twice_changes_nothing_more(root: Path) -> None:
+    once = docs.render(f"{MARKER}\n<!-- end -->\n", root)
+    assert docs.render(once, root) == once
+
+
+@pytest.mark.parametrize(
+    ("marker", "line"),
+    [
+        ("results docs/results/a.json warm=false | sentences_per_s: Rate | warm: Warm", "| - | no |"),
+        ("results docs/results/a.json program=peer clock=host,file | max_error: E", "| 0 |"),
+        (
+            "results docs/results/a.json warm=true program=accel | max_error: E | machine.cpu: On",
+            "| 3.2e-07 | Abacus |",
+        ),
+        ("stages docs/results/a.json | stage: Stage | percent: %", "| features | 75 |"),
+    ],
+)
+def test_filters_columns_and_numbers(root: Path, marker: str, line: str) -> None:
+    rendered = docs.render(f"<!-- {marker} -->\n<!-- end -->", root).split("\n")
+    assert rendered[3] == line
+    assert len(rendered) == 5
+
+
+def test_several_files_make_one_table(root: Path) -> None:
+    marker = "<!-- results docs/results/a.json,docs/results/a.json clock=file | program: P -->"
+    assert docs.render(f"{marker}\n<!-- end -->", root).count("| accel |") == 2
+
+
+def test_without_columns_the_usual_ones(root: Path) -> None:
+    path = root / "docs" / "results" / "b.json"
+    row = dict.fromkeys(("input", "n", "slowest", "fastest", "x_peer"), 1) | ROWS[0]
+    stage = {"stage": "gate", "seconds": 2.0, "percent": 5.0, "gflop_per_s": 3.0, "gb_per_s": 123.4}
+    path.write_text(json.dumps({"rows": [row], "stages": [stage]}))
+    markers = [f"<!-- {kind} docs/results/b.json -->\n<!-- end -->" for kind in ("results", "stages")]
+    rendered = docs.render("\n".join(markers), root)
+    assert "| accel | host | 1 | yes | 1 | 20,123 | 1 | 1 | 1 | 3.2e-07 |" in rendered
+    assert "| gate | 2 | 5 | 3 | 123 |" in rendered
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"\n{MARKER}\nno end", "text:2: no line `<!-- end -->`"),
+        (f"{MARKER}\n{MARKER}\n<!-- end -->", "text:1: no line `<!-- end -->`"),
+        ("<!-- results docs/results/none.json | a: A -->\n<!-- end -->", "no figures in .*none.json"),
+        ("<!-- results docs/results/a.json | speed: Speed -->\n<!-- end -->", "no figure is called 'speed'"),
+        (
+            "<!-- results docs/results/a.json clock=sun | program: P -->\n<!-- end -->",
+            "no row of .* clock=sun",
+        ),
+        ("<!-- results docs/results/a.json | program -->\n<!-- end -->", "a column has no heading"),
+    ],
+)
+def test_a_bad_marker_is_named(root: Path, text: str, message: str) -> None:
+    with pytest.raises(docs.MarkerError, match=message):
+        docs.render(text, root)
+
+
+def test_check_names_the_stale_file_and_changes_nothing(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = root / "docs" / "performance.md"
+    page.write_text(f"{MARKER}\n<!-- end -->\n")
+    assert docs.main(["--check"], root) == 1
+    assert "docs/performance.md" in capsys.readouterr().err
+    assert page.read_text() == f"{MARKER}\n<!-- end -->\n"
+    assert docs.main([], root) == 0
+    assert "20,123" in page.read_text()
+    assert docs.main(["--check"], root) == 0
+
+
+def test_check_fails_on_a_bad_marker(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "README.md").write_text(MARKER)
+    assert docs.main(["--check"], root) == 1
+    assert "README.md:1" in capsys.readouterr().err
