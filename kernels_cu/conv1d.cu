@@ -28,10 +28,11 @@ conv1d(const float* __restrict__ x, const float* __restrict__ weight, const floa
     const float* taps = weight + static_cast<long long>(filter) * dimension * width;
     for (int t = 0; t < windows; ++t) {
         float sum = 0.0f;
-        for (int d = 0; d < dimension; ++d) {
-            const float* channel = sentence + static_cast<long long>(d) * channel_stride;
+        const float* tap = taps;
+        const float* channel = sentence + static_cast<long long>(t) * token_stride;
+        for (int d = 0; d < dimension; ++d, channel += channel_stride) {
             for (int j = 0; j < width; ++j) {
-                sum += taps[static_cast<long long>(d) * width + j] * channel[static_cast<long long>(t + j) * token_stride];
+                sum += *tap++ * channel[static_cast<long long>(j) * token_stride];
             }
         }
         y[(first + t) * filters + filter] = sum + bias[filter];

@@ -1,0 +1,1 @@
+"""CUDA kernels on the CPU: see docs/testing.md."""

@@ -1,0 +1,19 @@
+// The launch that this process runs.
+#pragma once
+
+#include <vector>
+
+#include "host_cuda/runtime.h"
+#include "memory.h"
+
+namespace host_cuda {
+
+extern std::vector<Slot> slots;
+extern std::vector<Buffer> buffers;
+extern std::size_t shared_bytes;
+extern bool order_dependent;  // the orders may give different results (atomic sums of floats)
+
+void read_launch();
+void check_launch();
+
+}  // namespace host_cuda

@@ -1,0 +1,1 @@
+"""Every kernel against numpy, on both backends."""

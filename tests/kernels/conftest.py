@@ -1,0 +1,1 @@
+from host_cuda.backends import backend  # noqa: F401
