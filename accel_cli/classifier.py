@@ -13,6 +13,7 @@ import numpy.typing as npt
 from accel_cli.batches import Batch, Floats, Predictions
 from accel_cli.engines.base import Plan
 from accel_cli.engines.open import open_engine
+from accel_cli.errors import UsageError
 from accel_cli.model.config import Config, load_config
 from accel_cli.model.inputs import embedding_batch, token_batch
 from accel_cli.text.tokenizer import Tokenizer
@@ -48,6 +49,7 @@ class Classifier:
             load_vocabulary(spec.vocabulary, spec.vocabulary_size), spec.min_tokens, spec.max_tokens
         )
         self.engine = open_engine(config, device, embeddings=embeddings)
+        self._embeddings = embeddings
         self._names = np.array(spec.labels)
 
     @classmethod
@@ -85,7 +87,7 @@ class Classifier:
         """Classify sentences. A blank one, or one without a known word, gets what the model says of it."""
         if isinstance(texts, str | bytes):
             raise TypeError("predict takes a list of texts; for a single one, say predict([text])")
-        lines = [text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text for text in texts]
+        lines = [_line(number, text) for number, text in enumerate(texts)]
         size = self.plan.batch
         batches = [self.tokenizer.encode(lines[i : i + size]).batch for i in range(0, len(lines), size)]
         return self._classify(batches)
@@ -96,6 +98,8 @@ class Classifier:
 
     def predict_embeddings(self, values: npt.NDArray[np.floating]) -> Classification:
         """Classify embeddings, floats [n, dimension, length]. Raises InputError if they do not fit."""
+        if not self._embeddings:
+            raise UsageError("this classifier was loaded for texts; load it with embeddings=True")
         return self._classify(self._cut(embedding_batch(self.config.model, np.asarray(values))))
 
     def close(self) -> None:
@@ -119,3 +123,11 @@ class Classifier:
             return Classification(self._names[:0], nothing, nothing)
         found = Predictions.concatenate([ticket.result() for ticket in tickets])
         return Classification(self._names[found.labels], found.scores, found.logits)
+
+
+def _line(number: int, text: str | bytes) -> bytes:
+    if isinstance(text, str):
+        return text.encode("utf-8", "surrogatepass")
+    if isinstance(text, bytes):
+        return text
+    raise TypeError(f"predict takes str or bytes, but text {number} is a {type(text).__name__}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +51,8 @@ class Pipeline:
 
     `on_error` says what becomes of bytes that are not UTF-8 and of records without a text: with
     "replace" both are counted and the run goes on, with "fail" either ends it. With None, bytes are
-    replaced and a bad record ends the run.
+    replaced and a bad record ends the run. Inside `held` rows are written and counted: an interruption
+    there has to wait, so that the summary is that of the rows written.
     """
 
     def __init__(
@@ -59,7 +61,8 @@ class Pipeline:
         formatter: Formatter,
         write: Callable[[bytes], Any],
         on_error: str | None = None,
-        progress: Callable[[Source, Summary], None] = lambda source, summary: None,
+        progress: Callable[[Summary], None] = lambda summary: None,
+        held: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.summary = Summary(labels=dict.fromkeys(classifier.labels, 0))
         self._classifier = classifier
@@ -67,19 +70,21 @@ class Pipeline:
         self._write = write
         self._on_error = on_error
         self._progress = progress
+        self._held = held
         self._pending: deque[_Pending] = deque()
 
     def run(self, sources: Iterable[Source]) -> Summary:
         """Classify every record of every source, one row each, in order. Raises AccelError."""
         begin = time.perf_counter()
         try:
-            self._write(self._formatter.header())
+            with self._held():
+                self._write(self._formatter.header())
             try:
                 for source in sources:
                     self._read(source)
-            finally:
-                while self._pending:  # also what was read before a bad record
-                    self._finish()
+            except InputError:
+                self._finish(0)  # what was read before the bad record
+                raise
         finally:
             self.summary.seconds = time.perf_counter() - begin
         return self.summary
@@ -92,15 +97,15 @@ class Pipeline:
             )
             texts, failed = (chunk.texts, chunk.failed) if isinstance(chunk, TextChunk) else (None, {})
             self._pending.append(_Pending(self._classifier.engine.submit(batch), texts, failed))
-            while len(self._pending) > plan.streams:
-                self._finish()
-            self._progress(source, self.summary)
+            # a short chunk: the input pauses, and whoever feeds it may wait for the answer
+            self._finish(plan.streams if len(chunk) == plan.batch else 0)
+        self._finish(0)
 
     def _arrays(self, chunk: ArrayChunk, source: Source) -> Batch:
         spec = self._classifier.config.model
         last = chunk.first + len(chunk) - 1
         place = f"{source.place}, sentences {chunk.first} to {last}"
-        convert = embedding_batch if chunk.values.ndim == 3 else token_batch
+        convert = embedding_batch if chunk.embeddings else token_batch
         return convert(spec, chunk.values, place)
 
     def _texts(self, chunk: TextChunk, source: Source) -> Batch:
@@ -133,17 +138,22 @@ class Pipeline:
             invalid = len(text) - len(text.decode("utf-8", "ignore").encode())
             if self._on_error == "fail":
                 raise InputError(
-                    f"{source.place}:{chunk.first + place}: {invalid} bytes are not UTF-8; convert the file"
-                    " with iconv, or say --on-error replace"
+                    f"{source.at(chunk.first + place)}: {invalid} bytes are not UTF-8; convert the file with"
+                    " iconv, or say --on-error replace"
                 )
             self.summary.replaced_bytes += invalid
 
-    def _finish(self) -> None:
-        """Write the rows of the oldest batch under way."""
-        oldest = self._pending.popleft()
-        found = oldest.ticket.result()
-        self._write(self._formatter.rows(oldest.texts, found, list(oldest.failed)))
-        self._count(found, oldest.failed)
+    def _finish(self, under_way: int) -> None:
+        """Write the rows of the oldest batches until `under_way` of them are left."""
+        while len(self._pending) > under_way:
+            oldest = self._pending[0]
+            found = oldest.ticket.result()
+            rows = self._formatter.rows(oldest.texts, found, list(oldest.failed))
+            with self._held():
+                self._write(rows)
+                self._count(found, oldest.failed)
+                self._pending.popleft()
+            self._progress(self.summary)
 
     def _count(self, found: Predictions, failed: dict[int, str]) -> None:
         kept = np.delete(found.labels, list(failed)) if failed else found.labels

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from pathlib import Path
@@ -17,22 +18,23 @@ WEIGHTS = _ROOT / "weights"
 def cache_folder() -> Path:
     """The cache folder: `ACCEL_CACHE_DIR`, else `accel` under the XDG cache home."""
     if chosen := os.environ.get("ACCEL_CACHE_DIR"):
-        return Path(chosen).expanduser()
+        return Path(os.path.expanduser(chosen))
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return (Path(base) / "accel").expanduser()
+    return Path(os.path.expanduser(base)) / "accel"
 
 
 def writable_cache(part: str) -> tuple[Path, str | None]:
     """The folder `part` of the cache, and a warning when a temporary one stands in for it."""
     wanted = cache_folder() / part
     try:
+        if wanted.parts[0].startswith("~"):
+            raise OSError(errno.ENOENT, "the home folder is unknown")
         wanted.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=wanted):
             return wanted, None
-    except (OSError, RuntimeError) as error:
+    except OSError as error:
         stand_in = Path(tempfile.mkdtemp(prefix="accel-cache-"))
-        reason = error.strerror if isinstance(error, OSError) else str(error)
         return stand_in, (
-            f"cannot write to the cache folder {wanted} ({reason}); using {stand_in} for now."
-            " Set ACCEL_CACHE_DIR to a writable folder to keep compiled kernels and weights."
+            f"cannot write to the cache folder {wanted} ({error.strerror}); using {stand_in} for now."
+            " Set ACCEL_CACHE_DIR to a writable folder to keep compiled kernels."
         )

@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
+from accel_cli.commands import cli
 from accel_cli.cuda.device import missing
 from accel_cli.model.config import Config, load_config
 from accel_cli.text.vocabulary import save_vocabulary
@@ -33,6 +35,10 @@ model:
   weights: {seed: 7}
 """
 WORDS = [b"good", b"bad", b"film", b"not", b"a", b"the", b".", b",", b"n't", b"'s"]
+
+# No deadlines: a busy machine is no failure. No database: nothing is left in the checkout.
+settings.register_profile("accel", deadline=None, database=None)
+settings.load_profile("accel")
 
 Accel = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -83,6 +89,20 @@ def accel(tiny_path: Path) -> Accel:
 def clean_environment(config: Path) -> dict[str, str]:
     """The environment of a process that runs accel from this checkout with a configuration."""
     return {**os.environ, "ACCEL_CONFIG": str(config), "PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture
+def run_here(tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., bytes]:
+    """`accel run` within this process: gives the rows, or raises the AccelError that `accel` would show."""
+    monkeypatch.setenv("ACCEL_CONFIG", str(tiny_path))
+
+    def call(*arguments: str | Path) -> bytes:
+        output = tmp_path / "rows.out"
+        line = ["run", *map(str, arguments), "--output", str(output), "--overwrite"]
+        cli.main(line, standalone_mode=False)
+        return output.read_bytes()
+
+    return call
 
 
 def command(*arguments: str | Path) -> Sequence[str]:

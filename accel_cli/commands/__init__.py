@@ -48,36 +48,45 @@ class LazyGroup(click.Group):
 @click.option("--debug", is_flag=True, envvar="ACCEL_DEBUG", help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
     """The fastest sentence classifier there is: text in, labels out."""
+    os.environ["ACCEL_DEBUG"] = "1" if debug else "0"
 
 
 def main() -> NoReturn:
     """Run the command line and exit: 0 well, 1 failed, 2 called wrongly, 130 by Ctrl-C, 143 by SIGTERM."""
     # The CPU engine has threads of its own; BLAS threads inside them would only be in the way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    debug = "--debug" in sys.argv[1:2] or os.environ.get("ACCEL_DEBUG", "") not in ("", "0")
+    stdout = sys.stdout
     try:
         code = cli.main(standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except AccelError as error:
-        if debug:
+    except (AccelError, OSError) as error:
+        if os.environ.get("ACCEL_DEBUG") == "1":
             raise
-        click.echo(f"Error: {error}", err=True)
-        code = error.exit_code
+        code = _complain(error)
     except (KeyboardInterrupt, click.Abort):
         code = 130
     except SystemExit as leaving:
-        code = leaving.code or 0
+        # click swaps stdout and exits with 1 when its reader has gone; `accel --help | head -1` did well
+        code = leaving.code or 0 if sys.stdout is stdout else 0
     except MemoryError:
         click.echo("Error: this machine's memory is full; use a smaller --batch", err=True)
         code = 1
     _leave(code)
 
 
+def _complain(error: AccelError | OSError) -> int:
+    """Say what went wrong, in one line, and give the exit code."""
+    known = isinstance(error, AccelError)
+    with contextlib.suppress(OSError):
+        click.echo(f"Error: {error}" if known else f"Error: {error}; --debug shows where", err=True)
+    return error.exit_code if isinstance(error, AccelError) else 1
+
+
 def _leave(code: Any) -> NoReturn:
     """Exit at once: after a fatal CUDA error the interpreter's own way out prints a storm of tracebacks."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # it may be full, closed or None
             stream.flush()
     os._exit(int(code))

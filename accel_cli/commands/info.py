@@ -9,15 +9,16 @@ from typing import Any
 import click
 
 from accel_cli import __version__, resources
-from accel_cli.commands.options import configured, model_options, plan_options
+from accel_cli.commands.options import configured, model_options, option, plan_options
 from accel_cli.cuda.device import choose, facts, missing
 from accel_cli.engines.planner import make_plan
+from accel_cli.errors import DeviceError
 
 _PACKAGES = ("numpy", "safetensors", "cupy-cuda13x", "cupy-cuda12x")
 
 
 @click.command()
-@click.option("--plan", "only_plan", is_flag=True, help="Print the plan alone, one key a line.")
+@option("--plan", "only_plan", is_flag=True, help="Print the plan alone, one key a line.")
 @model_options
 @plan_options
 def command(only_plan: bool, config: str, device: str, **plan: Any) -> None:
@@ -32,7 +33,7 @@ def command(only_plan: bool, config: str, device: str, **plan: Any) -> None:
     click.echo(f"python         {platform.python_version()} on {platform.platform()}")
     for name in _PACKAGES:
         click.echo(f"{name:<15}{_version(name)}")
-    _show_device()
+    _show_device(int(chosen.device.partition(":")[2] or 0))
     click.echo(f"cache          {resources.cache_folder()}")
     click.echo(f"configuration  {loaded.name} ({loaded.path})")
     click.echo("plan")
@@ -48,19 +49,26 @@ def _version(package: str) -> str:
         return "not installed"
 
 
-def _show_device() -> None:
+def _show_device(index: int) -> None:
     if reason := missing():
         click.echo(f"GPU            none: {reason}")
         return
     from accel_cli.cuda.compiler import compiler_version
 
-    found = facts(0)
+    try:
+        found = facts(index)
+    except DeviceError as error:
+        click.echo(f"GPU            none: {error}")
+        return
     click.echo(
         f"GPU            {found.name}, {found.processors} multiprocessors, {found.memory / 2**30:.0f} GiB"
     )
     click.echo(f"capability     {found.capability[0]}.{found.capability[1]} ({found.architecture})")
     click.echo(f"driver         CUDA {_cuda(found.driver)}; runtime {_cuda(found.runtime)}")
-    click.echo(f"compiler       NVRTC {compiler_version()}")
+    try:
+        click.echo(f"compiler       NVRTC {compiler_version()}")
+    except DeviceError as error:
+        click.echo(f"compiler       none: {error}")
 
 
 def _cuda(version: int) -> str:

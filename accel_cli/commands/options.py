@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,56 +27,45 @@ class Device(click.ParamType):  # type: ignore[type-arg]
         return str(value)
 
 
+def option(name: str, *names: str, **settings: Any) -> Callable[[Command], Command]:
+    """An option whose environment variable is ACCEL_ and its name."""
+    variable = "ACCEL_" + name.removeprefix("--").replace("-", "_").upper()
+    return click.option(name, *names, envvar=variable, show_envvar=True, **settings)
+
+
 def model_options(command: Command) -> Command:
     """--config and --device."""
-    for option in (
-        click.option(
+    for decorate in (
+        option(
             "--device",
             type=Device(),
             default="auto",
-            envvar="ACCEL_DEVICE",
-            show_envvar=True,
+            show_default=True,
             help="Where to run. `auto` takes the first GPU, else the CPU, and says which.",
         ),
-        click.option(
+        option(
             "--config",
             default="sentiment",
-            envvar="ACCEL_CONFIG",
-            show_envvar=True,
             show_default=True,
             help="A configuration file, or the bare name of a packaged one.",
         ),
     ):
-        command = option(command)
+        command = decorate(command)
     return command
 
 
 def plan_options(command: Command) -> Command:
     """--precision, --batch and --streams, which override the configuration's plan."""
-    for option in (
-        click.option(
+    for decorate in (
+        option(
             "--streams",
             type=click.IntRange(1, 64),
-            envvar="ACCEL_STREAMS",
-            show_envvar=True,
             help="Batches under way at once; on a CPU, worker threads.",
         ),
-        click.option(
-            "--batch",
-            type=click.IntRange(1, 1 << 20),
-            envvar="ACCEL_BATCH",
-            show_envvar=True,
-            help="Sentences computed at once.",
-        ),
-        click.option(
-            "--precision",
-            type=click.Choice(PRECISIONS),
-            envvar="ACCEL_PRECISION",
-            show_envvar=True,
-            help="Arithmetic of the network.",
-        ),
+        option("--batch", type=click.IntRange(1, 1 << 20), help="Sentences computed at once."),
+        option("--precision", type=click.Choice(PRECISIONS), help="Arithmetic of the network."),
     ):
-        command = option(command)
+        command = decorate(command)
     return command
 
 
@@ -87,5 +77,6 @@ def configured(config: str, **plan: Any) -> Config:
 
 
 def say(message: str) -> None:
-    """One line on stderr."""
-    click.echo(f"accel: {message}", err=True)
+    """One line on stderr, if it can be written there: the work goes on without."""
+    with contextlib.suppress(OSError):
+        click.echo(f"accel: {message}", err=True)

@@ -4,49 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 import click
 
 from accel_cli.classifier import Classifier
-from accel_cli.commands.options import configured, model_options, plan_options, say
+from accel_cli.commands.options import configured, model_options, option, plan_options, say
 from accel_cli.commands.progress import Progress
 from accel_cli.commands.signals import Interruptions
 from accel_cli.errors import OutputError, UsageError
 from accel_cli.pipeline import ON_ERROR, Pipeline, Summary
 from accel_cli.text.arrays import holds_embeddings
 from accel_cli.text.readers import KINDS, Source, default_inputs
-from accel_cli.text.writers import FIELDS, FORMATS, Formatter, opened_output
+from accel_cli.text.writers import FIELDS, FORMATS, Formatter, opened_output, write_all
 
 
 @click.command()
-@click.option(
-    "--input", "inputs", multiple=True, envvar="ACCEL_INPUT", help="A file, or - for stdin. May be repeated."
+@option(
+    "--input", "inputs", type=click.Path(), multiple=True, help="A file, or - for stdin. May be repeated."
 )
-@click.option(
-    "--input-format", type=click.Choice(KINDS), envvar="ACCEL_INPUT_FORMAT", help="Default: by name."
-)
-@click.option(
-    "--column", envvar="ACCEL_COLUMN", help="The column of a csv or tsv, the key of a jsonl [text]."
-)
-@click.option("--output", envvar="ACCEL_OUTPUT", help="A file, which appears whole or not at all [stdout].")
-@click.option("--overwrite", is_flag=True, envvar="ACCEL_OVERWRITE", help="Replace an output that exists.")
-@click.option(
-    "--format", "layout", type=click.Choice(FORMATS), default="tsv", show_default=True, envvar="ACCEL_FORMAT"
-)
-@click.option(
-    "--fields",
-    default="label,score",
+@option("--input-format", type=click.Choice(KINDS), help="What the inputs hold.  [default: by name]")
+@option("--column", help="The column of a csv or tsv, or the key of a jsonl.  [default: text]")
+@option("--output", help="A file, which appears whole or not at all.  [default: stdout]")
+@option("--overwrite", is_flag=True, help="Replace an output that exists.")
+@option(
+    "--format",
+    "layout",
+    type=click.Choice(FORMATS),
+    default="tsv",
     show_default=True,
-    envvar="ACCEL_FIELDS",
-    help=f"Of {','.join(FIELDS)}.",
+    help="The layout of the rows; csv has a header.",
 )
-@click.option(
+@option("--fields", default="label,score", show_default=True, help=f"Of {','.join(FIELDS)}.")
+@option(
     "--on-error",
     type=click.Choice(ON_ERROR),
-    envvar="ACCEL_ON_ERROR",
-    help="What becomes of bytes that are not UTF-8 and of broken records.  [bytes: replace, records: fail]",
+    help="What becomes of bytes that are not UTF-8 and of broken records.  [default: bytes: replace,"
+    " records: fail]",
 )
 @model_options
 @plan_options
@@ -85,15 +80,21 @@ def command(
         say(f"{classifier.plan}")
         for warning in getattr(classifier.engine, "warnings", []):
             say(warning)
-        progress = stack.enter_context(Progress(sources))
-        write = _writer(file, output or "stdout", interruptions)
-        pipeline = Pipeline(classifier, formatter, write, on_error, progress.update)
+        progress = stack.enter_context(Progress(sources, file))
+        write = _writer(file, output or "stdout")
+        pipeline = Pipeline(classifier, formatter, write, on_error, progress.update, interruptions.held)
         try:
             pipeline.run(sources)
         except PipeClosed:
             return
         except (KeyboardInterrupt, SystemExit):
-            say(f"stopped early; {pipeline.summary.sentences} rows were computed, all of them whole")
+            progress.stop()
+            done = pipeline.summary.sentences
+            say(
+                f"stopped early; {done} rows were written, all of them whole"
+                if output in (None, "-")
+                else f"stopped early after {done} rows; {output} was not written"
+            )
             raise
         finally:
             progress.stop()
@@ -104,14 +105,12 @@ class PipeClosed(Exception):
     """Whoever read the output wants no more of it."""
 
 
-def _writer(file: BinaryIO, name: str, interruptions: Interruptions) -> Callable[[bytes], None]:
+def _writer(file: FileIO, name: str) -> Callable[[bytes], None]:
     """Writes whole chunks; an error names the output."""
 
     def write(rows: bytes) -> None:
         try:
-            with interruptions.held():
-                file.write(rows)
-                file.flush()
+            write_all(file, rows)
         except BrokenPipeError:
             raise PipeClosed from None
         except OSError as error:

@@ -19,7 +19,8 @@ class Interruptions:
 
     def __enter__(self) -> Interruptions:
         for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._arrived)
+            if signal.getsignal(number) is not signal.SIG_IGN:  # a job in the background has Ctrl-C ignored
+                self._before[number] = signal.signal(number, self._arrived)
         return self
 
     def __exit__(self, *failure: object) -> None:

@@ -7,22 +7,16 @@ from pathlib import Path
 
 import click
 
-from accel_cli.commands.options import say
+from accel_cli.commands.options import option, say
 from accel_cli.errors import OutputError
 from accel_cli.model.config import load_config
 from accel_cli.model.convert import read_foreign
 from accel_cli.model.generate import generate
 from accel_cli.model.weights import digest, load_tensors, load_weights, save_weights
 
-_config = click.option(
-    "--config", default="sentiment", show_default=True, envvar="ACCEL_CONFIG", help="The network's shape."
-)
-_output = click.option(
-    "--output", required=True, envvar="ACCEL_OUTPUT", help="The safetensors file to write."
-)
-_overwrite = click.option(
-    "--overwrite", is_flag=True, envvar="ACCEL_OVERWRITE", help="Replace an existing file."
-)
+_config = option("--config", default="sentiment", show_default=True, help="The network's shape.")
+_output = option("--output", required=True, help="The safetensors file to write.")
+_overwrite = option("--overwrite", is_flag=True, help="Replace an existing file.")
 
 
 @click.group()
@@ -34,7 +28,9 @@ def command() -> None:
 @_config
 @_output
 @_overwrite
-@click.option("--seed", type=click.IntRange(0), default=2025, show_default=True, envvar="ACCEL_SEED")
+@option(
+    "--seed", type=click.IntRange(0), default=2025, show_default=True, help="Another seed, other weights."
+)
 def init(config: str, output: str, overwrite: bool, seed: int) -> None:
     """Write seeded random weights: the same bits on every machine."""
     spec = load_config(config).model
@@ -48,12 +44,11 @@ def init(config: str, output: str, overwrite: bool, seed: int) -> None:
 @_config
 @_output
 @_overwrite
-@click.option(
+@option(
     "--embedding-seed",
     type=click.IntRange(0),
     default=2025,
     show_default=True,
-    envvar="ACCEL_EMBEDDING_SEED",
     help="For a params.bin, which has no embedding: generate one from this seed.",
 )
 def convert(source: str, config: str, output: str, overwrite: bool, embedding_seed: int) -> None:
@@ -66,9 +61,7 @@ def convert(source: str, config: str, output: str, overwrite: bool, embedding_se
 
 @command.command()
 @click.argument("file")
-@click.option(
-    "--config", envvar="ACCEL_CONFIG", help="Check that the weights fit this configuration as well."
-)
+@option("--config", help="Check that the weights fit this configuration as well.")
 def check(file: str, config: str | None) -> None:
     """Check a weights file: its sha256 and, with --config, that it fits."""
     tensors, metadata = load_tensors(Path(file))

@@ -37,9 +37,7 @@ class KernelCache:
     def cubin(self, name: str, defines: tuple[tuple[str, int], ...]) -> Path:
         """The file with the cubin of a kernel; compiled now unless a sound one is in the cache."""
         flags = options(self.architecture, defines)
-        key = hashlib.sha256(
-            "\n".join((self._digest, name, compiler_version(), *flags)).encode()
-        ).hexdigest()
+        key = hashlib.sha256("\n".join((self._digest, name, compiler_version(), *flags)).encode()).hexdigest()
         path = self.folder / f"{name}-{self.architecture}-{key[:24]}.cubin"
         if _sound(path):
             return path
@@ -66,13 +64,12 @@ def _sound(path: Path) -> bool:
 
 def _replace(path: Path, content: bytes) -> None:
     """Write beside, then rename: of two processes that start at once, the later one wins whole."""
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(beside, path)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
+            beside = Path(folder) / path.name
+            beside.write_bytes(content)
+            os.replace(beside, path)
     except OSError as error:
-        Path(beside).unlink(missing_ok=True)
         raise DeviceError(
             f"cannot write the kernel cache {path.parent} ({error.strerror}); make room there, or set"
             " ACCEL_CACHE_DIR to another folder"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from accel_cli import resources
-from accel_cli.cuda.device import cupy
+from accel_cli.cuda.device import INSTALL, cupy
 from accel_cli.errors import DeviceError
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_100")
@@ -29,6 +29,12 @@ def _nvrtc() -> Any:
     cupy()
     from cupy.cuda import nvrtc
 
+    try:
+        nvrtc.getVersion()  # this loads the library
+    except Exception as error:  # of CuPy's own making, and not the same in each of its versions
+        raise DeviceError(
+            f"NVRTC, the compiler of CUDA, cannot be loaded ({str(error).splitlines()[0]}): {INSTALL}"
+        ) from error
     return nvrtc
 
 
@@ -48,9 +54,7 @@ def options(architecture: str, defines: tuple[tuple[str, int], ...]) -> tuple[st
     )
 
 
-def compile_kernel(
-    name: str, flags: tuple[str, ...], sources: Path = resources.KERNELS
-) -> tuple[bytes, str]:
+def compile_kernel(name: str, flags: tuple[str, ...], sources: Path = resources.KERNELS) -> tuple[bytes, str]:
     """The cubin of `name`.cu in the folder `sources` and the compiler's log, or DeviceError with that log."""
     source = (sources / f"{name}.cu").read_text("utf-8")
     folders = (sources, resources.KERNELS, *_header_folders())

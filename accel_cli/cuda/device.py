@@ -12,10 +12,8 @@ from accel_cli.errors import DeviceError
 
 MINIMUM = (8, 0)  # the oldest architecture that `make kernels` compiles for
 
-_INSTALL = (
-    'install CuPy with `pip install "accel-cli[cuda13]"` (driver 580 or newer) or `"accel-cli[cuda12]"`'
-)
-_USE_CPU = "or use `--device cpu`"
+INSTALL = 'install CuPy with `pip install "accel-cli[cuda13]"` (driver 580 or newer) or `"accel-cli[cuda12]"`'
+USE_CPU = "or use `--device cpu`"
 
 
 @dataclass(frozen=True)
@@ -43,16 +41,16 @@ def missing() -> str | None:
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return f"no NVIDIA driver is installed (libcuda.so.1 is missing): install one, {_USE_CPU}"
+        return f"no NVIDIA driver is installed (libcuda.so.1 is missing): install one, {USE_CPU}"
     if importlib.util.find_spec("cupy") is None:
-        return f"CuPy is not installed: {_INSTALL}, {_USE_CPU}"
+        return f"CuPy is not installed: {INSTALL}, {USE_CPU}"
     try:
         count = cupy().cuda.runtime.getDeviceCount()
     except DeviceError as error:
         return str(error)
     except Exception as error:
-        return f"the NVIDIA driver gives no device ({error}): update the driver, {_USE_CPU}"
-    return None if count else f"the NVIDIA driver sees no device: check `nvidia-smi`, {_USE_CPU}"
+        return f"the NVIDIA driver gives no device ({error}): update the driver, {USE_CPU}"
+    return None if count else f"the NVIDIA driver sees no device: check `nvidia-smi`, {USE_CPU}"
 
 
 def cupy() -> ModuleType:
@@ -60,7 +58,7 @@ def cupy() -> ModuleType:
     try:
         import cupy as module
     except ImportError as error:
-        raise DeviceError(f"CuPy cannot be imported ({error}): {_INSTALL}, {_USE_CPU}") from error
+        raise DeviceError(f"CuPy cannot be imported ({error}): {INSTALL}, {USE_CPU}") from error
     loaded: ModuleType = module
     return loaded
 
@@ -77,7 +75,8 @@ def choose(device: str) -> str:
     index = int(device.partition(":")[2] or 0)
     count = cupy().cuda.runtime.getDeviceCount()
     if index >= count:
-        raise DeviceError(f"--device {device}: there are {count} devices, cuda:0 to cuda:{count - 1}")
+        there = "is 1 device, cuda:0" if count == 1 else f"are {count} devices, cuda:0 to cuda:{count - 1}"
+        raise DeviceError(f"--device {device}: there {there}")
     return f"cuda:{index}"
 
 
@@ -98,6 +97,6 @@ def facts(index: int) -> DeviceFacts:
     if found.capability < MINIMUM:
         have, least = (".".join(map(str, version)) for version in (found.capability, MINIMUM))
         raise DeviceError(
-            f"{found.name} has compute capability {have}, accel needs {least} or newer; {_USE_CPU}"
+            f"{found.name} has compute capability {have}, accel needs {least} or newer; {USE_CPU}"
         )
     return found

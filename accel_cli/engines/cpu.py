@@ -116,9 +116,8 @@ class CpuEngine:
 
     def __init__(self, spec: ModelSpec, weights: Weights, plan: Plan) -> None:
         self.plan = plan
-        self._spec = spec
-        self._folded = FoldedConvolution(spec, weights) if plan.convolution == "folded" else None
-        self._im2col = Im2colConvolution(spec, weights)
+        convolution = FoldedConvolution if plan.convolution == "folded" else Im2colConvolution
+        self._convolution = convolution(spec, weights)
         self._head = Head(weights, plan.experts)
         self._workers = ThreadPoolExecutor(plan.streams, thread_name_prefix="accel-cpu")
 
@@ -152,11 +151,9 @@ class CpuEngine:
         """Stop the worker threads."""
         self._workers.shutdown(cancel_futures=True)
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused in the end
     def _logits(self, batch: Batch, observe: Observe = _ignore) -> Floats:
-        if self._folded is not None and isinstance(batch, TokenBatch):
-            features = self._folded.features(batch)
-        else:
-            features = self._im2col.features(batch)
+        features = self._convolution.features(batch)
         observe("features", features)
         logits = self._head.logits(features, observe)
         if not np.isfinite(logits).all():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from accel_cli.batches import Batch, EmbeddingBatch, Predictions, TokenBatch
 from accel_cli.cuda.buffers import Mirror
 from accel_cli.cuda.device import cupy, facts
-from accel_cli.cuda.errors import DeviceFull, translated
+from accel_cli.cuda.errors import DeviceFull, DeviceLost, translated
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_layers import Activations, DeviceWeights, Layers
@@ -124,13 +124,13 @@ class CudaEngine:
                     slots = [Slot(self._spec, batch, embeddings=embeddings) for _ in range(plan.streams)]
                 break
             except DeviceFull as error:
-                cupy().get_default_memory_pool().free_all_blocks()
-                cupy().get_default_pinned_memory_pool().free_all_blocks()
                 if batch == 1:
                     raise DeviceError(
                         f"{error}; not even one sentence fits: free memory on the device"
                     ) from error
-                batch //= 2
+            batch //= 2  # only here, with the error gone, is what its traceback held free again
+            cupy().get_default_memory_pool().free_all_blocks()
+            cupy().get_default_pinned_memory_pool().free_all_blocks()
         if batch != plan.batch:
             self.warnings.append(
                 f"the device has no memory for a batch of {plan.batch}; going on with {batch}."
@@ -164,26 +164,29 @@ class CudaEngine:
         return {name: np.concatenate(arrays) for name, arrays in kept.items()}
 
     def stage_times(self, batch: Batch) -> list[tuple[str, float]]:
-        """Seconds on the device for each layer of the first part of a batch."""
+        """Seconds on the device for each layer, over the parts of a batch, one after the other."""
+        times: dict[str, float] = {}
         with self._using("timing a batch"):
-            part = next(self._parts(batch))
-            begin, marks = cupy().cuda.Event(), []
+            for part in self._parts(batch):
+                begin = cupy().cuda.Event()
+                marks: list[tuple[str, Any]] = []
 
-            def mark(name: str, _: Any) -> None:
-                event = cupy().cuda.Event()
-                event.record()
-                marks.append((name, event))
+                def mark(name: str, _: Any, marks: list[tuple[str, Any]] = marks) -> None:
+                    event = cupy().cuda.Event()
+                    event.record()
+                    marks.append((name, event))
 
-            self._start(part, mark, begin).fetch()
-            times, before = [], begin
-            for name, event in marks:
-                times.append((name, cupy().cuda.get_elapsed_time(before, event) / 1e3))
-                before = event
-            return times
+                self._start(part, mark, begin).fetch()
+                before = begin
+                for name, event in marks:
+                    seconds = cupy().cuda.get_elapsed_time(before, event) / 1e3
+                    times[name] = times.get(name, 0.0) + seconds
+                    before = event
+        return list(times.items())
 
     def close(self) -> None:
         """Wait for what is under way and release the device's memory."""
-        with self._using("closing"):
+        with suppress(DeviceLost), self._using("closing"):  # what is lost needs no release
             for slot in self._slots:
                 slot.stream.synchronize()
             self._slots = []
@@ -191,6 +194,8 @@ class CudaEngine:
     def _parts(self, batch: Batch) -> Iterator[Batch]:
         """The batch in consecutive parts that each fit a slot."""
         slot, start = self._slots[0], 0
+        if isinstance(batch, EmbeddingBatch) and not slot.values.host.size:
+            raise DeviceError("this engine has no room for embeddings; open it with embeddings=True")
         while start < len(batch):
             stop = min(start + slot.sentences, len(batch))
             if isinstance(batch, TokenBatch):

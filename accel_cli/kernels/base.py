@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Any, Protocol
 
 import numpy as np
@@ -49,19 +50,26 @@ class Kernel:
     def _pack_one(self, parameter: Array | Scalar, argument: Any) -> Any:
         place = f"kernel {self.name}, argument {parameter.name}"
         if isinstance(parameter, Scalar):
-            kind = np.dtype(parameter.dtype)
-            if kind.kind in "iu" and isinstance(argument, float):
-                raise TypeError(f"{place}: {argument!r} is no {kind}")
-            try:
-                return kind.type(argument)
-            except OverflowError:
-                raise OverflowError(f"{place}: {argument} does not fit {kind}") from None
+            return _scalar(place, np.dtype(parameter.dtype), argument)
         dtype = getattr(argument, "dtype", None)
         if dtype is None or dtype != parameter.dtype:
             raise TypeError(f"{place}: expected an array of {parameter.dtype}, got {dtype or type(argument)}")
         if not argument.flags.c_contiguous:
             raise ValueError(f"{place}: the array is not C-contiguous (strides {argument.strides})")
         return argument
+
+
+def _scalar(place: str, kind: np.dtype[Any], argument: Any) -> Any:
+    """A number as exactly `kind`. numpy by itself would cut an np.int64 to 32 bits without a word."""
+    try:
+        if kind.kind in "iu":
+            return kind.type(index(argument))
+        with np.errstate(over="raise"):
+            return kind.type(float(argument))
+    except (OverflowError, FloatingPointError):
+        raise OverflowError(f"{place}: {argument} does not fit {kind}") from None
+    except (TypeError, ValueError):
+        raise TypeError(f"{place}: {argument!r} is no {kind}") from None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -108,7 +109,7 @@ PLAN_KEYS = tuple(field.name for field in fields(PlanSpec))
 
 def find_config(name: str | Path) -> Path:
     """The file behind `name`: a path, or the bare name of a packaged configuration."""
-    path = Path(name).expanduser()
+    path = Path(os.path.expanduser(name))  # unlike Path.expanduser, takes a user that is not there
     if path.suffix in (".yaml", ".yml") or path.is_file() or len(path.parts) > 1:
         if path.is_file():
             return path.resolve()
@@ -141,7 +142,7 @@ def _read(path: Path, readers: tuple[Path, ...]) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: bytes that are not UTF-8, a date of month 13
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
@@ -161,7 +162,10 @@ def _read(path: Path, readers: tuple[Path, ...]) -> dict[str, Any]:
         return own
     base = section.text("extends")
     beside = path.parent / base
-    parent = beside.resolve() if beside.is_file() else find_config(base)
+    try:
+        parent = beside.resolve() if beside.is_file() else find_config(base)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: extends: {error}") from error
     return _overlay(_read(parent, (*readers, path)), own)
 
 

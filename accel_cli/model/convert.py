@@ -16,23 +16,29 @@ from accel_cli.batches import Floats
 from accel_cli.errors import WeightsError
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.generate import deviation, normals
-from accel_cli.model.weights import Tensors, shapes
+from accel_cli.model.weights import Tensors, check, shapes
 
 
 def read_foreign(path: Path, spec: ModelSpec, embedding_seed: int) -> Tensors:
-    """The tensors of a file by their standard names, or WeightsError.
+    """The tensors of a file by their standard names, or WeightsError unless they fit `spec`.
 
     A params.bin holds no embedding: one is generated from `embedding_seed`.
     """
     if not path.is_file():
         raise WeightsError(f"no file {path} to convert")
+    tensors = _read(path, spec, embedding_seed)
+    check(path, spec, tensors)
+    return tensors
+
+
+def _read(path: Path, spec: ModelSpec, embedding_seed: int) -> Tensors:
     if path.suffix == ".bin":
         return _params_bin(path, spec, embedding_seed)
     if path.suffix in (".pt", ".pth"):
         return _named(path, spec, _state_dict(path))
     try:
         return _named(path, spec, load_file(path))
-    except SafetensorError as error:
+    except (SafetensorError, TypeError, AttributeError) as error:
         raise WeightsError(
             f"{path} is no safetensors file ({error}); a raw file of the school must end in .bin, a PyTorch"
             " state dict in .pt or .pth"
@@ -95,7 +101,8 @@ def _state_dict(path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises what its unpickler happens to meet
-        raise WeightsError(f"{path} is no PyTorch state dict ({error}); save it with torch.save") from error
+        reason = str(error).partition(".")[0]  # the rest is a page of advice
+        raise WeightsError(f"{path} is no PyTorch state dict ({reason}); save it with torch.save") from error
     if not isinstance(state, Mapping) or not all(hasattr(value, "numpy") for value in state.values()):
         raise WeightsError(f"{path} is no state dict of tensors; save model.state_dict(), not the model")
     return {str(name): value.detach().float().numpy() for name, value in state.items()}

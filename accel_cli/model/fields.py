@@ -37,7 +37,8 @@ class Section:
 
     def section(self, key: str) -> Section:
         """A mapping inside this one; empty when it is absent."""
-        return Section(self.path, self.values.get(key) or {}, f"{self.prefix}{key}.")
+        value = self.values.get(key)
+        return Section(self.path, {} if value is None else value, f"{self.prefix}{key}.")
 
     def fail(self, key: str, wanted: str) -> ConfigError:
         """The error for a value of the wrong kind."""

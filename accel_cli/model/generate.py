@@ -86,22 +86,21 @@ def generate(spec: ModelSpec, seed: int) -> Tensors:
     }
 
 
-def generated_path(spec: ModelSpec) -> tuple[Path, str | None]:
-    """Where the generated weights of a configuration are cached, and a warning if that is a stand-in."""
-    folder, warning = resources.writable_cache("weights")
+def generated_path(spec: ModelSpec) -> Path:
+    """Where the generated weights of a configuration are cached."""
     name = hashlib.sha256(f"1 {spec.seed} {shape_text(spec)}".encode()).hexdigest()[:16]
-    return folder / f"generated-{name}.safetensors", warning
+    return resources.cache_folder() / "weights" / f"generated-{name}.safetensors"
 
 
 def obtain_weights(spec: ModelSpec) -> Weights:
     """The weights of a configuration: read from their file, or generated once and then cached."""
     if spec.weights is not None:
         return load_weights(spec.weights, spec)
-    path, _ = generated_path(spec)
+    path = generated_path(spec)
     if path.is_file():
         with contextlib.suppress(WeightsError):  # a damaged cache entry is made again
             return load_weights(path, spec)
     tensors = generate(spec, spec.seed)
-    with contextlib.suppress(OutputError):  # a full disk costs the cache, not the run
+    with contextlib.suppress(OutputError):  # a full disk or a folder of others costs the cache, not the run
         save_weights(path, spec, tensors)
     return assemble(spec, tensors)

@@ -47,6 +47,8 @@ def make_golden(
 
 def load_golden(path: Path, spec: ModelSpec, weights: Weights) -> Golden:
     """Read goldens, or raise WeightsError unless they are whole and were made from these weights."""
+    if not path.exists():
+        raise WeightsError(f"no golden outputs {path}; make them with `accel validate --make-golden {path}`")
     tensors, metadata = load_tensors(path)
     wanted = ["text", "ids", "lengths", *kept_layers(spec)]
     if metadata.get("format") != "accel-golden" or set(tensors) != set(wanted):
@@ -58,10 +60,11 @@ def load_golden(path: Path, spec: ModelSpec, weights: Weights) -> Golden:
     lengths = tensors["lengths"]
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     texts = tensors["text"].tobytes().split(b"\n")
-    if len(texts) != len(lengths) or offsets[-1] != len(tensors["ids"]):
+    layers = {name: tensors[name] for name in kept_layers(spec)}
+    counts = {len(texts), len(lengths), *map(len, layers.values())}
+    if len(counts) != 1 or offsets[-1] != len(tensors["ids"]):
         raise WeightsError(
-            f"{path} contradicts itself: {len(texts)} texts, {len(lengths)} lengths; make it again"
+            f"{path} contradicts itself: {len(texts)} texts, {len(lengths)} lengths, {len(tensors['ids'])}"
+            " ids; make it again"
         )
-    return Golden(
-        texts, TokenBatch(tensors["ids"], offsets), {name: tensors[name] for name in kept_layers(spec)}
-    )
+    return Golden(texts, TokenBatch(tensors["ids"], offsets), layers)

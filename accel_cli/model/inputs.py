@@ -35,7 +35,8 @@ def embedding_batch(spec: ModelSpec, values: npt.NDArray[Any], place: str = "emb
             f" {values.dtype} of shape {list(values.shape)}"
         )
     _check_length(spec, values.shape[2], place)
-    batch = EmbeddingBatch(np.ascontiguousarray(values, dtype=np.float32))
+    with np.errstate(over="ignore"):  # what float32 does not hold becomes infinity, which is refused
+        batch = EmbeddingBatch(np.ascontiguousarray(values, dtype=np.float32))
     if not np.isfinite(batch.values).all():
         raise InputError(f"{place}: NaN or infinity among the values; repair or drop those sentences")
     return batch

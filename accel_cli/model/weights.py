@@ -25,6 +25,7 @@ from accel_cli.errors import OutputError, WeightsError
 from accel_cli.model.config import ModelSpec
 
 Tensors = Mapping[str, npt.NDArray[Any]]
+SCALE = "embedding.scale"  # [vocabulary]: stands beside an embedding in int8, whose rows it multiplies
 
 
 @dataclass(frozen=True)
@@ -79,8 +80,11 @@ def assemble(spec: ModelSpec, tensors: Tensors) -> Weights:
     def layer(name: str) -> Layer:
         return Layer(array(f"{name}.weight"), array(f"{name}.bias"))
 
+    embedding = array("embedding.weight")
+    if SCALE in tensors:
+        embedding = embedding * array(SCALE)[:, None]
     return Weights(
-        array("embedding.weight"),
+        embedding,
         tuple(layer(f"convolution.{width}") for width in spec.widths),
         layer("gate"),
         tuple(layer(f"experts.{expert}") for expert in range(spec.experts)),
@@ -112,18 +116,17 @@ def digest(tensors: Tensors) -> str:
 
 def save_tensors(path: Path, tensors: Tensors, metadata: Mapping[str, str]) -> None:
     """Write a safetensors file with its sha256, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    os.close(handle)
+    arrays = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     try:
-        arrays = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
-        save_file(arrays, beside, {**metadata, "sha256": digest(arrays)})
-        os.chmod(beside, 0o644)
-        os.replace(beside, path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
+            beside = Path(folder) / path.name
+            save_file(arrays, beside, {**metadata, "sha256": digest(arrays)})
+            beside.chmod(0o644)  # safetensors writes for the owner alone
+            os.replace(beside, path)
     except (OSError, SafetensorError) as error:
-        raise OutputError(f"cannot write {path}: {error}") from error
-    finally:
-        Path(beside).unlink(missing_ok=True)
+        reason = getattr(error, "strerror", None) or error
+        raise OutputError(f"cannot write {path}: {reason}; make room, or name another file") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str]]:
@@ -138,7 +141,7 @@ def load_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str
         ) from None
     except OSError as error:
         raise WeightsError(f"cannot read the weights {path}: {error.strerror or error}") from error
-    except (SafetensorError, TypeError) as error:
+    except (SafetensorError, TypeError, AttributeError) as error:  # the last two: types numpy does not have
         raise WeightsError(
             f"{path} is damaged or not a safetensors file ({error}); fetch it again, or convert it with"
             " `accel weights convert`"
@@ -172,8 +175,14 @@ def load_weights(path: Path, spec: ModelSpec) -> Weights:
 
 
 def check(path: Path, spec: ModelSpec, tensors: Tensors) -> None:
-    """Raise WeightsError unless the tensors are those of `spec`, floating-point and finite."""
-    for problem in _problems(shapes(spec), tensors):
+    """Raise WeightsError unless the tensors are those of `spec`, floating-point and finite.
+
+    The embedding may be int8 where `embedding.scale` stands beside it.
+    """
+    wanted = shapes(spec)
+    if SCALE in tensors:
+        wanted[SCALE] = (spec.vocabulary_size,)
+    for problem in _problems(wanted, tensors):
         raise WeightsError(f"{path} does not fit the configuration: {problem}")
 
 
@@ -186,7 +195,10 @@ def _problems(wanted: Mapping[str, tuple[int, ...]], tensors: Tensors) -> Iterat
         tensor = tensors[name]
         if tensor.shape != shape:
             yield f"{name} has shape {list(tensor.shape)}, expected {list(shape)}"
-        if tensor.dtype not in (np.float16, np.float32, np.float64):
+        if name == "embedding.weight" and SCALE in wanted:
+            if tensor.dtype != np.int8:
+                yield f"{name} is {tensor.dtype}, expected int8 beside {SCALE}"
+        elif tensor.dtype not in (np.float16, np.float32, np.float64):
             yield f"{name} is {tensor.dtype}, expected float16 or float32"
         if not np.isfinite(tensor).all():
             yield f"{name} holds NaN or infinity"

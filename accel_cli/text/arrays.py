@@ -17,22 +17,27 @@ def array_chunks(
     path: Path, kind: str | None, rows: int, dimensions: tuple[int, int | None]
 ) -> Iterator[ArrayChunk]:
     """The sentences of an array file, at most `rows` a chunk; see `Source.chunks` for `dimensions`."""
-    values = _raw(path, kind, *dimensions) if path.suffix == ".bin" else _npy(path)
+    values = _npy(path) if _is_npy(path) else _raw(path, kind, *dimensions)
+    embeddings = holds_embeddings(path, kind)
     for start in range(0, len(values), rows):
-        yield ArrayChunk(np.asarray(values[start : start + rows]), start + 1)
+        yield ArrayChunk(np.asarray(values[start : start + rows]), start + 1, embeddings)
 
 
 def holds_embeddings(path: Path, kind: str | None) -> bool:
     """Whether an array file holds embeddings rather than token ids."""
-    if kind is None and path.suffix == ".npy":
+    if kind is None and _is_npy(path):
         return _npy(path).dtype.kind == "f"
     return kind == "embeddings"
+
+
+def _is_npy(path: Path) -> bool:
+    return path.suffix.lower() == ".npy"
 
 
 def _npy(path: Path) -> npt.NDArray[Any]:
     try:
         values = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
+    except Exception as error:  # numpy parses the header with Python's own parser, which may raise anything
         raise InputError(f"{path} is not a whole .npy file of plain numbers ({error})") from error
     if not isinstance(values, np.ndarray) or values.ndim == 0:
         raise InputError(f"{path} holds no array of sentences")

@@ -22,10 +22,11 @@ class TextChunk:
 
 @dataclass(frozen=True)
 class ArrayChunk:
-    """Consecutive sentences as token ids [n, length] or embeddings [n, dimension, length]."""
+    """Consecutive sentences, unchecked: token ids [n, length] or `embeddings` [n, dimension, length]."""
 
     values: npt.NDArray[Any]
     first: int
+    embeddings: bool
 
     def __len__(self) -> int:
         return len(self.values)

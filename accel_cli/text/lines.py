@@ -15,6 +15,8 @@ from accel_cli.errors import InputError
 BLOCK = 1 << 20  # bytes read at a time
 LINE_LIMIT = 1 << 20  # bytes kept of a line of text
 CHUNK_BYTES = 32 << 20  # bytes of lines that are gathered at most
+_PAUSE = 0.001  # seconds after which a pipe without bytes counts as idle
+_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")  # how UTF-8 and UTF-16 files may begin
 
 
 def line_chunks(stream: BinaryIO, rows: int, place: str, limit: int = LINE_LIMIT) -> Iterator[list[bytes]]:
@@ -27,51 +29,58 @@ def line_chunks(stream: BinaryIO, rows: int, place: str, limit: int = LINE_LIMIT
     for lines in _lines(stream, place, limit):
         waiting += lines
         size += sum(map(len, lines))
-        while len(waiting) >= rows or size >= CHUNK_BYTES or (waiting and _idle(stream)):
-            yield waiting[:rows]
-            waiting = waiting[rows:]
+        at_once = size >= CHUNK_BYTES or idle(stream)
+        if at_once or len(waiting) >= rows:
+            ready = len(waiting) if at_once else len(waiting) - len(waiting) % rows
+            yield from _lists(waiting[:ready], rows)
+            del waiting[:ready]
             size = sum(map(len, waiting))
-    for start in range(0, len(waiting), rows):
-        yield waiting[start : start + rows]
+    yield from _lists(waiting, rows)
+
+
+def _lists(lines: list[bytes], rows: int) -> Iterator[list[bytes]]:
+    for start in range(0, len(lines), rows):
+        yield lines[start : start + rows]
 
 
 def _lines(stream: BinaryIO, place: str, limit: int) -> Iterator[list[bytes]]:
     """The lines that each read completes."""
-    rest = b""
+    enough = limit + 2  # bytes that decide what is kept of a line: also its carriage return, if it just fits
+    rest = bytearray()
     for number, block in enumerate(_blocks(stream)):
         if number == 0:
             block = _without_mark(block, place)
-        lines = block.split(b"\n")
-        lines[0] = rest + lines[0]
-        rest = lines.pop()
-        if len(rest) > limit:
-            rest = cut(rest, limit)
-        if lines:
-            yield [_whole(line, limit) for line in lines]
+        first, newline, others = block.partition(b"\n")
+        rest += first[: max(0, enough - len(rest))]
+        if not newline:
+            continue
+        lines = others.split(b"\n")
+        lines.insert(0, bytes(rest))
+        rest = bytearray(lines.pop()[:enough])
+        yield [_whole(line, limit) for line in lines]
     if rest:
-        yield [_whole(rest, limit)]
+        yield [_whole(bytes(rest), limit)]
 
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """What the stream holds, in pieces; the first one has at least four bytes if the stream has."""
+    """What the stream holds, in pieces; the first one has all of a byte order mark, if there is one."""
     read = getattr(stream, "read1", stream.read)
-    first = read(BLOCK)
-    while 0 < len(first) < 4 and (more := read(BLOCK)):
-        first += more
-    block = first
+    block = read(BLOCK)
+    while 0 < len(block) < 3 and any(mark.startswith(block) for mark in _MARKS) and (more := read(BLOCK)):
+        block += more
     while block:
         yield block
         block = read(BLOCK)
 
 
 def _whole(line: bytes, limit: int) -> bytes:
-    if line.endswith(b"\r"):
-        line = line[:-1]
-    return cut(line, limit) if len(line) > limit else line
+    return cut(line[:-1] if line.endswith(b"\r") else line, limit)
 
 
 def cut(line: bytes, limit: int) -> bytes:
     """The first `limit` bytes, less a UTF-8 sequence that the cut would break."""
+    if len(line) <= limit:
+        return line
     kept = line[:limit]
     tail = kept[-3:]
     for back in range(1, len(tail) + 1):
@@ -90,16 +99,18 @@ def _without_mark(block: bytes, place: str) -> bytes:
         return block[3:]
     sample = block[:1024]
     pairs = len(sample) // 2
-    nuls = max(sample[0::2].count(0), sample[1::2].count(0))
-    if block.startswith((b"\xff\xfe", b"\xfe\xff")) or (pairs >= 4 and nuls * 10 >= pairs * 9):
+    fewer, more = sorted((sample[0::2].count(0), sample[1::2].count(0)))
+    # every other byte of western text is NUL, and only every other: a line of NUL bytes is text
+    halves = pairs >= 4 and more * 10 >= pairs * 9 and fewer * 2 <= pairs
+    if block.startswith((b"\xff\xfe", b"\xfe\xff")) or halves:
         raise InputError(f"{place} is UTF-16; accel reads UTF-8: convert it with `iconv -f UTF-16 -t UTF-8`")
     return block
 
 
-def _idle(stream: BinaryIO) -> bool:
+def idle(stream: BinaryIO) -> bool:
     """Whether reading on would wait for whoever writes into a pipe."""
     try:
-        ready, _, _ = select.select([stream.fileno()], [], [], 0)
+        ready, _, _ = select.select([stream.fileno()], [], [], _PAUSE)
     except (OSError, ValueError, AttributeError):
         return False
     return not ready

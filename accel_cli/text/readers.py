@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
 import io
 import json
 import os
+import select
+import stat
 import sys
 import zlib
 from collections.abc import Iterator
@@ -18,10 +19,11 @@ from accel_cli.errors import InputError, UsageError
 from accel_cli.text.arrays import array_chunks
 from accel_cli.text.chunks import Chunk, TextChunk
 from accel_cli.text.lines import line_chunks
+from accel_cli.text.separated import records
 
 KINDS = ("text", "csv", "tsv", "jsonl", "ids", "embeddings")
 _BY_SUFFIX = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_RECORD_LIMIT = 64 << 20  # bytes of one JSON or CSV record
+_JSON_LIMIT = 64 << 20  # bytes of a record
 
 
 class Source:
@@ -30,12 +32,18 @@ class Source:
     def __init__(self, path: str, kind: str | None = None, column: str | None = None) -> None:
         self.path = path
         self.place = "stdin" if path == "-" else path
-        name = Path(path.removesuffix(".gz"))
-        self.arrays = name.suffix in (".npy", ".bin") or kind in ("ids", "embeddings")
-        self.kind = kind or (None if self.arrays else _BY_SUFFIX.get(name.suffix, "text"))
+        suffix = Path(path.removesuffix(".gz")).suffix.lower()
+        self.arrays = kind in ("ids", "embeddings") if kind else suffix in (".npy", ".bin")
+        self.kind = kind or (None if self.arrays else _BY_SUFFIX.get(suffix, "text"))
         self.column = column
         self.done = 0
         self._check()
+
+    def at(self, record: int) -> str:
+        """Where a record stands. Only of text and jsonl is its number also that of its line."""
+        return (
+            f"{self.place}:{record}" if self.kind in ("text", "jsonl") else f"{self.place}, record {record}"
+        )
 
     @property
     def size(self) -> int | None:
@@ -55,8 +63,8 @@ class Source:
                 self.done += chunk.values.nbytes
             return
         with self._opened() as stream:
-            records = {"text": self._text, "jsonl": self._jsonl}.get(str(self.kind), self._separated)
-            yield from records(stream, rows)
+            read = {"text": self._text, "jsonl": self._jsonl}.get(str(self.kind), self._separated)
+            yield from read(stream, rows)
 
     def _check(self) -> None:
         """Refuse what can be seen to be wrong before anything is loaded."""
@@ -68,15 +76,19 @@ class Source:
         if self.path == "-":
             if self.arrays:
                 raise UsageError("token ids and embeddings are read from files, not from stdin")
+            if sys.stdin is None:
+                raise InputError("stdin is closed; name a file with --input")
             return
         path = Path(self.path)
-        if path.is_dir():
+        if os.path.isdir(path):
             raise InputError(f"{path} is a folder; name the files in it, each with an --input of its own")
         try:
-            with path.open("rb"):
-                pass
+            if stat.S_ISREG(path.stat().st_mode):  # opening a pipe and closing it would end its writer
+                path.open("rb").close()
         except OSError as error:
-            raise InputError(f"cannot read {path}: {error.strerror}") from error
+            raise InputError(
+                f"cannot read {path}: {error.strerror}; check the name and its rights"
+            ) from error
         if self.arrays and path.suffix == ".gz":
             raise InputError(f"{path}: arrays are read without unpacking; unpack it with gunzip first")
 
@@ -85,17 +97,14 @@ class Source:
         """The stream of bytes, unpacked, with its errors as InputError."""
         stdin = self.path == "-"
         try:
-            with open(0 if stdin else self.path, "rb", closefd=not stdin) as raw:
+            with open(0 if stdin else self.path, "rb", buffering=0, closefd=not stdin) as raw:
                 watched = cast("BinaryIO", _Watched(raw, self))
-                yield (
-                    cast("BinaryIO", gzip.GzipFile(fileobj=watched)) if self.path.endswith(".gz") else watched
-                )
+                packed = self.path.endswith(".gz")
+                yield cast("BinaryIO", gzip.GzipFile(fileobj=watched)) if packed else watched
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise InputError(
                 f"{self.place} is not a whole gzip file ({error}); fetch or pack it again"
             ) from error
-        except BrokenPipeError:
-            raise
         except OSError as error:
             raise InputError(f"cannot read {self.place}: {error.strerror or error}") from error
 
@@ -107,7 +116,7 @@ class Source:
 
     def _jsonl(self, stream: BinaryIO, rows: int) -> Iterator[TextChunk]:
         column, first = self.column or "text", 1
-        for lines in line_chunks(stream, rows, self.place, _RECORD_LIMIT):
+        for lines in line_chunks(stream, rows, self.place, _JSON_LIMIT + 4):
             texts, failed = [], {}
             for place, line in enumerate(lines):
                 try:
@@ -119,41 +128,32 @@ class Source:
             first += len(lines)
 
     def _separated(self, stream: BinaryIO, rows: int) -> Iterator[TextChunk]:
-        """CSV and TSV with a header; blank lines between records are no records."""
-        csv.field_size_limit(_RECORD_LIMIT)
-        # surrogateescape hands invalid bytes through, so that they are treated like those of any text
-        text = io.TextIOWrapper(stream, "utf-8-sig", "surrogateescape", newline="")
-        table = csv.reader(text, delimiter="\t" if self.kind == "tsv" else ",", strict=False)
-        try:
-            index = self._column(next(table, None))
-            texts: list[bytes] = []
-            failed: dict[int, str] = {}
-            first = 1
-            for record in table:
-                if not record:
-                    continue
-                if index >= len(record):
-                    failed[len(texts)] = (
-                        f"{self.place}:{table.line_num}: the record has {len(record)} fields,"
-                        f" the column {self.column!r} is number {index + 1}"
-                    )
-                    record = [""] * (index + 1)
-                texts.append(record[index].encode("utf-8", "surrogateescape"))
-                if len(texts) == rows:
-                    yield TextChunk(texts, first, failed)
-                    first += len(texts)
-                    texts, failed = [], {}
-            if texts:
-                yield TextChunk(texts, first, failed)
-        except csv.Error as error:
-            raise InputError(f"{self.place}:{table.line_num}: not valid {self.kind}: {error}") from error
-        finally:
-            text.detach()
-
-    def _column(self, header: list[str] | None) -> int:
-        """Where the texts stand in each record."""
+        """CSV and TSV with a header."""
+        table = records(stream, str(self.kind), rows, self.place)
+        header = next(table, None)
         if header is None:
-            return 0
+            return
+        column = self._column(header.fields)
+        texts: list[bytes] = []
+        failed: dict[int, str] = {}
+        first = 1
+        for record in table:
+            if column >= len(record.fields):
+                failed[len(texts)] = (
+                    f"{self.place}:{record.line}: the record has {len(record.fields)} fields,"
+                    f" the column {header.fields[column]!r} is number {column + 1}"
+                )
+            text = record.fields[column] if column < len(record.fields) else ""
+            texts.append(text.encode("utf-8", "surrogateescape"))
+            if len(texts) == rows or record.paused:
+                yield TextChunk(texts, first, failed)
+                first += len(texts)
+                texts, failed = [], {}
+        if texts:
+            yield TextChunk(texts, first, failed)
+
+    def _column(self, header: list[str]) -> int:
+        """Where the texts stand in each record."""
         if self.column is None:
             if "text" in header:
                 return header.index("text")
@@ -168,7 +168,7 @@ class Source:
 class _Watched(io.RawIOBase):
     """A binary stream that gives what is there, as read1 does, and counts it into its source."""
 
-    def __init__(self, raw: io.BufferedReader, source: Source) -> None:
+    def __init__(self, raw: io.FileIO, source: Source) -> None:
         self._raw = raw
         self._source = source
 
@@ -181,8 +181,9 @@ class _Watched(io.RawIOBase):
         return self._raw.fileno()
 
     def read1(self, size: int = -1) -> bytes:
-        """At most `size` bytes, by one read of the system at most."""
-        block = self._raw.read1(size)
+        """At most `size` bytes, by one read of the system; nothing only at the end."""
+        while (block := self._raw.read(size)) is None:  # non-blocking, and no byte is there
+            select.select([self._raw], [], [])
         self._source.done += len(block)
         return block
 
@@ -195,6 +196,8 @@ class _Watched(io.RawIOBase):
 
 def _json_text(line: bytes, column: str) -> bytes:
     """The text of one JSON record; ValueError says what is wrong with it."""
+    if len(line) > _JSON_LIMIT:
+        raise ValueError(f"the record is longer than {_JSON_LIMIT >> 20} MiB")
     try:
         record = json.loads(line.decode("utf-8", "surrogateescape"))
     except json.JSONDecodeError as error:

@@ -6,12 +6,14 @@ import csv
 import io
 import json
 import os
+import select
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from accel_cli.batches import Predictions
 from accel_cli.errors import OutputError
@@ -100,56 +102,87 @@ def _too_many_tabs(text: str, rows: Rows) -> bool:
     return bool(rows) and text.count("\t") != len(rows) * (len(rows[0]) - 1)
 
 
+class _CsvLines(list[str]):
+    """Rows that end in a newline, though csv must think of CRLF: else it leaves a lone CR unquoted."""
+
+    def write(self, row: str) -> None:
+        """Keep a row."""
+        self.append(row[:-2] + "\n")
+
+
 def _csv(rows: Rows) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue()
+    lines = _CsvLines()
+    csv.writer(lines, lineterminator="\r\n").writerows(rows)
+    return "".join(lines)
 
 
 @contextmanager
-def opened_output(path: str | None, overwrite: bool) -> Iterator[BinaryIO]:
+def opened_output(path: str | None, overwrite: bool) -> Iterator[io.FileIO]:
     """stdout (for None or `-`), or a file that is renamed into place at the end, if all went well."""
-    if path in (None, "-"):
-        with open(1, "wb", closefd=False) as stdout:
+    if path is None or path == "-":
+        if sys.stdout is None:
+            raise OutputError("stdout is closed; name a file with --output")
+        with open(1, "wb", buffering=0, closefd=False) as stdout:
             yield stdout
         return
-    target = Path(str(path))
-    if _is_special(target):
-        with target.open("wb") as special:
+    if _is_special(path):
+        with _opened(path) as special:
             yield special
         return
-    if target.is_dir():
-        raise OutputError(f"{target} is a folder; name a file")
-    if target.exists() and not overwrite:
-        raise OutputError(f"{target} exists already; say --overwrite to replace it, or name another file")
+    if os.path.isdir(path):
+        raise OutputError(f"{path} is a folder; name a file")
+    if os.path.exists(path) and not overwrite:
+        raise OutputError(f"{path} exists already; say --overwrite to replace it, or name another file")
+    target = Path(os.path.realpath(path))  # a link is followed, not replaced
     with _beside(target) as (file, temporary):
         yield file
-        file.flush()
-        os.fsync(file.fileno())
-        os.replace(temporary, target)
+        try:
+            os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except OSError as error:
+            raise OutputError(f"cannot write {path}: {error.strerror}; name another file") from error
 
 
-def _is_special(path: Path) -> bool:
+def write_all(file: io.FileIO, rows: bytes) -> None:
+    """Write every byte, waiting where the output is a full pipe that would not wait by itself."""
+    left = memoryview(rows)
+    while left:
+        count = file.write(left)
+        if count is None:
+            select.select([], [file], [])
+        left = left[count or 0 :]
+
+
+def _is_special(path: str) -> bool:
     """Whether the path is there and is a pipe or a device, which cannot be replaced by a rename."""
     try:
-        mode = path.stat().st_mode
+        mode = os.stat(path).st_mode
     except OSError:
         return False
     return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
+def _opened(path: str) -> io.FileIO:
+    try:
+        return open(path, "wb", buffering=0)
+    except OSError as error:
+        raise OutputError(f"cannot write to {path}: {error.strerror}; name another file") from error
+
+
 @contextmanager
-def _beside(target: Path) -> Iterator[tuple[BinaryIO, str]]:
+def _beside(target: Path) -> Iterator[tuple[io.FileIO, str]]:
     """A temporary file in the target's folder, gone at the end unless it was renamed."""
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}-")
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}-")
     except OSError as error:
-        raise OutputError(f"cannot write into {target.parent}: {error.strerror}") from error
+        raise OutputError(
+            f"cannot write into {target.parent}: {error.strerror}; name a file in another folder"
+        ) from error
     mask = os.umask(0)
     os.umask(mask)
     os.chmod(temporary, 0o666 & ~mask)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "wb", buffering=0) as file:
             yield file, temporary
     finally:
         Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,54 @@
+"""CSV and TSV, record by record."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from accel_cli.errors import InputError
+from accel_cli.text.lines import idle, line_chunks
+
+LIMIT = 64 << 20  # bytes of a line
+
+
+class Record(NamedTuple):
+    """A record, the number of its first line, and whether the input pauses behind it."""
+
+    line: int
+    fields: list[str]
+    paused: bool
+
+
+def records(stream: BinaryIO, kind: str, rows: int, place: str) -> Iterator[Record]:
+    """The records of a "csv" or "tsv" stream, or InputError; blank lines between records are none.
+
+    Lines are read `rows` at a time. Bytes that are not UTF-8 come as lone surrogates (surrogateescape).
+    """
+    csv.field_size_limit(LIMIT)
+    used_up = False  # whether every line read so far has been parsed
+
+    def lines() -> Iterator[str]:
+        nonlocal used_up
+        for chunk in line_chunks(stream, rows, place, LIMIT + 4):
+            for number, line in enumerate(chunk, 1):
+                used_up = number == len(chunk)
+                if len(line) > LIMIT:
+                    raise InputError(
+                        f"{place}:{table.line_num + 1}: the line is longer than {LIMIT >> 20} MiB"
+                    )
+                yield line.decode("utf-8", "surrogateescape") + "\n"
+
+    # strict: a quote that is never closed must not swallow the rest of the file
+    table = csv.reader(lines(), delimiter="\t" if kind == "tsv" else ",", strict=True)
+    begin = 1
+    try:
+        for fields in table:
+            if fields:
+                yield Record(begin, fields, used_up and idle(stream))
+            begin = table.line_num + 1
+    except csv.Error as error:
+        raise InputError(
+            f"{place}:{begin}: not valid {kind}: {error}; in the record that begins in this line, enclose"
+            ' fields in " and double the quotes inside them'
+        ) from error

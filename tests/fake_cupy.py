@@ -1,0 +1,242 @@
+"""A CuPy for machines without a GPU: arrays of numpy, kernels in numpy, streams as lazy as they may be.
+
+Whatever is enqueued on a stream runs only when somebody waits for it. So a result that is read too soon, or
+a buffer that is used again too soon, gives wrong values here every time.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from accel_cli.kernels.base import Launch
+
+
+class OutOfMemoryError(MemoryError):
+    """As cupy.cuda.memory.OutOfMemoryError."""
+
+
+class CUDARuntimeError(RuntimeError):
+    """As cupy.cuda.runtime.CUDARuntimeError."""
+
+
+class CUDADriverError(RuntimeError):
+    """As cupy.cuda.driver.CUDADriverError."""
+
+
+class DeviceMemory:
+    """How much is taken, and how much there is."""
+
+    taken = 0
+    limit = 1 << 40
+
+    @classmethod
+    def take(cls, owner: Any, size: int) -> None:
+        if cls.taken + size > cls.limit:
+            raise OutOfMemoryError(f"Out of memory allocating {size} bytes (allocated {cls.taken})")
+        cls.taken += size
+        weakref.finalize(owner, cls.give, size)
+
+    @classmethod
+    def give(cls, size: int) -> None:
+        cls.taken -= size
+
+
+class Pointer:
+    """The memory of an array, as cupy.ndarray.data."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def copy_from_host_async(self, host: int, size: int, stream: Stream) -> None:
+        stream.queue.append(lambda: ctypes.memmove(self.array.ctypes.data, host, size))
+
+    def copy_to_host_async(self, host: int, size: int, stream: Stream) -> None:
+        stream.queue.append(lambda: ctypes.memmove(host, self.array.ctypes.data, size))
+
+
+class Array(np.ndarray):
+    """An array on the device."""
+
+    @property
+    def data(self) -> Any:
+        return Pointer(self)
+
+
+class Stream:
+    """Work in order; it runs when it is waited for."""
+
+    _local = threading.local()
+
+    def __init__(self, non_blocking: bool = False) -> None:
+        self.queue: deque[Callable[[], Any]] = deque()
+
+    def __enter__(self) -> Stream:
+        self._before = Stream.current()
+        Stream._local.stream = self
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        Stream._local.stream = self._before
+
+    @staticmethod
+    def current() -> Stream:
+        if not hasattr(Stream._local, "stream"):
+            Stream._local.stream = Stream()
+        return Stream._local.stream
+
+    def synchronize(self) -> None:
+        while self.queue:
+            self.queue.popleft()()
+
+
+class Event:
+    """A place in a stream."""
+
+    def __init__(self, disable_timing: bool = False) -> None:
+        self._pending: Stream | None = None
+
+    def record(self, stream: Stream | None = None) -> None:
+        self._pending = stream or Stream.current()
+        self._pending.queue.append(self._reached)
+
+    def _reached(self) -> None:
+        self._pending = None
+
+    def synchronize(self) -> None:
+        while self._pending is not None:
+            self._pending.queue.popleft()()
+
+
+class Launcher:
+    """In place of accel_cli.cuda.launcher.Launcher: the same call, the kernels in numpy."""
+
+    def __init__(self, device: Any) -> None:
+        self.cache = SimpleNamespace(warning=None)
+
+    def __call__(self, launch: Launch, *arguments: Any) -> None:
+        values = launch.kernel.pack(arguments)
+        kernel = globals()[f"_{launch.kernel.name}"]
+        Stream.current().queue.append(lambda: kernel(*values))
+
+
+def _embedding(ids: Any, table: Any, x: Any, tokens: int, dimension: int) -> None:
+    x[:] = table[ids]
+
+
+def _conv1d(
+    x: Any, weight: Any, bias: Any, offsets: Any, y: Any,
+    dimension: int, filters: int, width: int, token_stride: int, channel_stride: int,
+) -> None:  # fmt: skip
+    strides = (4 * int(token_stride), 4 * int(channel_stride))
+    for first, end in itertools.pairwise(offsets):
+        start = x.reshape(-1)[first * dimension :]
+        sentence = np.lib.stride_tricks.as_strided(start, (end - first, dimension), strides)
+        for t in range(end - first - width + 1):
+            y[first + t] = np.einsum("cdj,jd->c", weight, sentence[t : t + width]) + bias
+
+
+def _relu(y: Any, count: int) -> None:
+    np.maximum(y, 0, out=y)
+
+
+def _getmax(y: Any, offsets: Any, pooled: Any, filters: int, width: int) -> None:
+    for index, (first, end) in enumerate(itertools.pairwise(offsets)):
+        pooled[index] = y[first : end - width + 1].max(axis=0)
+
+
+def _concat(x: Any, y: Any, rows: int, columns: int, first: int, pitch: int) -> None:
+    y[:, first : first + columns] = x
+
+
+def _linear(x: Any, weight: Any, bias: Any, y: Any, rows: int, inputs: int, outputs: int) -> None:
+    y[:] = x @ weight.T + bias
+
+
+def _softmax(x: Any, y: Any, rows: int, columns: int) -> None:
+    exponents = np.exp(x - x.max(axis=1, keepdims=True))
+    y[:] = exponents / exponents.sum(axis=1, keepdims=True)
+
+
+def _scale_add(gate: Any, y: Any, m: Any, rows: int, experts: int, size: int) -> None:
+    m[:] = np.einsum("re,ers->rs", gate, y)
+
+
+def _argmax(x: Any, label: Any, rows: int, columns: int) -> None:
+    label[:] = x.argmax(axis=1)
+
+
+def empty(shape: Any, dtype: Any) -> Array:
+    """Memory that nobody has written: NaN, or an impossible number."""
+    kind = np.dtype(dtype)
+    array = np.full(shape, np.nan if kind.kind == "f" else np.iinfo(kind).max, kind).view(Array)
+    DeviceMemory.take(array, array.nbytes)
+    return array
+
+
+def asarray(values: np.ndarray) -> Array:
+    array = np.array(values, order="C").view(Array)
+    DeviceMemory.take(array, array.nbytes)
+    return array
+
+
+def asnumpy(values: Any) -> np.ndarray:
+    Stream.current().synchronize()
+    return np.array(values)
+
+
+class Device:
+    """A device as a context."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *failure: object) -> None: ...
+
+
+PROPERTIES = {
+    "name": b"Fake H200",
+    "major": 9,
+    "minor": 0,
+    "multiProcessorCount": 132,
+    "totalGlobalMem": 139 << 30,
+    "l2CacheSize": 50 << 20,
+}
+
+
+def module() -> Any:
+    """What `import cupy` gives: a new one, whose functions a test may replace."""
+    pool = SimpleNamespace(free_all_blocks=lambda: None)
+    return SimpleNamespace(
+        empty=empty,
+        asarray=asarray,
+        asnumpy=asnumpy,
+        get_default_memory_pool=lambda: pool,
+        get_default_pinned_memory_pool=lambda: pool,
+        cuda=SimpleNamespace(
+            Stream=Stream,
+            Event=Event,
+            Device=Device,
+            alloc_pinned_memory=bytearray,
+            get_elapsed_time=lambda begin, end: 1.0,
+            memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
+            driver=SimpleNamespace(CUDADriverError=CUDADriverError),
+            runtime=SimpleNamespace(
+                CUDARuntimeError=CUDARuntimeError,
+                getDeviceCount=lambda: 2,
+                getDeviceProperties=lambda index: PROPERTIES,
+                driverGetVersion=lambda: 13000,
+                runtimeGetVersion=lambda: 13000,
+            ),
+        ),
+    )

@@ -1,0 +1,128 @@
+"""`accel info`: what is here, what is missing, and which plan would be used."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import fake_cupy
+import pytest
+from click.testing import CliRunner
+from conftest import Accel
+
+from accel_cli.commands import info
+from accel_cli.cuda import compiler
+from accel_cli.errors import DeviceError
+
+
+@pytest.fixture
+def said(tiny_path: Path) -> Any:
+    """What `accel info` prints in this process, where a test may replace things."""
+
+    def call(*arguments: str) -> str:
+        result = CliRunner().invoke(info.command, ["--config", str(tiny_path), *arguments])
+        if result.exception:
+            raise result.exception
+        return result.output
+
+    return call
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", fail)
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    module = fake_cupy.module()
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setattr(compiler, "compiler_version", lambda: "13.0")
+    return module
+
+
+def test_as_a_process(accel: Accel, tiny_path: Path) -> None:
+    done = accel("info", "--device", "cpu")
+    out = done.stdout.decode()
+    assert done.returncode == 0, done.stderr.decode()
+    for words in (
+        "accel ",
+        "python ",
+        "numpy ",
+        "safetensors ",
+        "cache ",
+        "configuration  tiny",
+        str(tiny_path),
+    ):
+        assert words in out
+    for words in ("precision", "folded", "the fewest operations, the same function", "one a core", "batch"):
+        assert words in out
+
+
+def test_without_a_gpu_it_says_what_is_missing(no_gpu: None, said: Any) -> None:
+    out = said()
+    assert "GPU            none: no NVIDIA driver is installed" in out
+    assert "device       cpu" in out
+
+
+def test_with_a_gpu(gpu: Any, said: Any) -> None:
+    out = said()
+    assert "GPU            Fake H200, 132 multiprocessors, 139 GiB" in out
+    assert "capability     9.0 (sm_90a)" in out
+    assert "driver         CUDA 13.0; runtime 13.0" in out
+    assert "compiler       NVRTC 13.0" in out
+    assert "device       cuda:0    the best device there is" in out
+    assert "convolution  direct    the kernel that works for every input" in out
+
+
+def test_with_a_gpu_but_no_compiler(gpu: Any, said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> str:
+        raise DeviceError("NVRTC, the compiler of CUDA, cannot be loaded")
+
+    monkeypatch.setattr(compiler, "compiler_version", fail)
+    assert "compiler       none: NVRTC, the compiler of CUDA, cannot be loaded" in said()
+
+
+def test_the_second_gpu_is_the_one_shown_when_it_is_asked_for(gpu: Any, said: Any) -> None:
+    shown: list[int] = []
+    gpu.cuda.runtime.getDeviceProperties = lambda index: shown.append(index) or fake_cupy.PROPERTIES
+    assert "device       cuda:1    asked for" in said("--device", "cuda:1")
+    assert shown == [1]
+
+
+def test_a_gpu_that_is_too_old_is_shown_as_such(gpu: Any, said: Any) -> None:
+    gpu.cuda.runtime.getDeviceProperties = lambda index: {**fake_cupy.PROPERTIES, "major": 7, "minor": 0}
+    assert "GPU            none: Fake H200 has compute capability 7.0" in said("--device", "cpu")
+
+
+def test_the_plan_alone(no_gpu: None, said: Any) -> None:
+    out = said("--plan", "--batch", "7", "--streams", "3")
+    assert out.splitlines() == [
+        "device: cpu",
+        "precision: fp32",
+        "convolution: folded",
+        "experts: folded",
+        "batch: 7",
+        "streams: 3",
+    ]
+
+
+def test_a_gpu_that_is_asked_for_and_not_there(accel: Accel) -> None:
+    done = accel("info", "--device", "cuda:77")
+    assert done.returncode == 1
+    assert "--device cuda:77: " in done.stderr.decode()
+    assert "Traceback" not in done.stderr.decode()
+
+
+def test_what_is_no_device(accel: Accel) -> None:
+    done = accel("info", "--device", "tpu")
+    assert done.returncode == 2
+    assert "'tpu' is not one of auto, cpu, cuda, cuda:N" in done.stderr.decode()

@@ -1,0 +1,220 @@
+"""The typed launch and the geometry of every host twin; no kernel runs here."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from accel_cli import resources
+from accel_cli.kernels.argmax import argmax
+from accel_cli.kernels.base import Array, Kernel, Launch, Scalar, ceil_div, check_shape, elementwise
+from accel_cli.kernels.catalogue import variants
+from accel_cli.kernels.concat import concat
+from accel_cli.kernels.conv1d import conv1d
+from accel_cli.kernels.embedding import embedding
+from accel_cli.kernels.getmax import getmax
+from accel_cli.kernels.linear import linear
+from accel_cli.kernels.relu import relu
+from accel_cli.kernels.scale_add import scale_add
+from accel_cli.kernels.softmax import softmax
+
+KERNEL = Kernel(
+    "example",
+    (Array("x", "float32"), Scalar("rows", "int64"), Scalar("columns", "int32"), Scalar("scale", "float32")),
+)
+X = np.zeros((2, 3), np.float32)
+
+
+def f(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)
+
+
+def i(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.int32)
+
+
+def test_arguments_become_the_types_of_the_kernel() -> None:
+    x, rows, columns, scale = KERNEL.pack((X, 2**40, np.int64(-3), 1))
+    assert x is X
+    assert [(type(value), value) for value in (rows, columns, scale)] == [
+        (np.int64, 2**40),
+        (np.int32, -3),
+        (np.float32, 1.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ((X, 1, 2), TypeError, "kernel example takes 4 arguments, got 3"),
+        ((X, 1, 2, 3.0, 4), TypeError, "kernel example takes 4 arguments, got 5"),
+        ((X, 1.0, 2, 3.0), TypeError, r"argument rows: 1.0 is no int64"),
+        ((X, 1, np.float32(2), 3.0), TypeError, "argument columns: .*2.0.* is no int32"),
+        ((X, 1, "2", 3.0), TypeError, "argument columns: '2' is no int32"),
+        ((X, 1, None, 3.0), TypeError, "argument columns: None is no int32"),
+        ((X, 1, X, 3.0), TypeError, r"(?s)argument columns: .* is no int32"),
+        ((X, 1, 2, "x"), TypeError, "argument scale: 'x' is no float32"),
+        ((X, 1, 2**31, 3.0), OverflowError, "argument columns: 2147483648 does not fit int32"),
+        ((X, 1, np.int64(2**31), 3.0), OverflowError, "argument columns: 2147483648 does not fit int32"),
+        ((X, 1, -(2**31) - 1, 3.0), OverflowError, "does not fit int32"),
+        ((X, 2**63, 2, 3.0), OverflowError, "argument rows: 9223372036854775808 does not fit int64"),
+        ((X, 1, 2, 1e300), OverflowError, "argument scale: 1e.300 does not fit float32"),
+        (
+            (X.astype(np.float64), 1, 2, 3.0),
+            TypeError,
+            "argument x: expected an array of float32, got float64",
+        ),
+        (([1.0], 1, 2, 3.0), TypeError, "argument x: expected an array of float32, got <class 'list'>"),
+        ((3, 1, 2, 3.0), TypeError, "argument x: expected an array of float32"),
+        ((X.T, 1, 2, 3.0), ValueError, r"argument x: the array is not C-contiguous \(strides \(4, 12\)\)"),
+        ((X[:, ::2], 1, 2, 3.0), ValueError, "not C-contiguous"),
+    ],
+)
+def test_arguments_that_do_not_fit(arguments: tuple[Any, ...], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        KERNEL.pack(arguments)
+
+
+def test_the_extremes_fit() -> None:
+    KERNEL.pack((X, 2**63 - 1, 2**31 - 1, np.inf))
+    KERNEL.pack((X, -(2**63), -(2**31), np.float32(3e38)))
+    KERNEL.pack((X[:0], 0, 0, 0))
+
+
+class Recorder:
+    """A runner that keeps what it is given, packed as a device would."""
+
+    def __init__(self) -> None:
+        self.launches: list[Launch] = []
+
+    def __call__(self, launch: Launch, *arguments: Any) -> None:
+        launch.kernel.pack(arguments)
+        self.launches.append(launch)
+
+
+CALLS: dict[str, Callable[[Recorder], None]] = {
+    "argmax": lambda run: argmax(run, f(5, 3), i(5)),
+    "concat": lambda run: concat(run, f(5, 3), f(5, 9), 6),
+    "conv1d": lambda run: conv1d(run, f(9, 4), f(6, 4, 3), f(6), i(3), f(9, 6), (4, 1)),
+    "embedding": lambda run: embedding(run, i(9), f(40, 4), f(9, 4)),
+    "getmax": lambda run: getmax(run, f(9, 6), i(3), f(2, 6), 3),
+    "linear": lambda run: linear(run, f(5, 3), f(2, 3), f(2), f(5, 2)),
+    "relu": lambda run: relu(run, f(5, 3)),
+    "scale_add": lambda run: scale_add(run, f(5, 2), f(2, 5, 7), f(5, 7)),
+    "softmax": lambda run: softmax(run, f(5, 3), f(5, 3)),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_right_call_is_one_launch_of_the_kernel_of_that_name(name: str) -> None:
+    run = Recorder()
+    CALLS[name](run)
+    [launch] = run.launches
+    assert launch.kernel.name == name
+    assert min(*launch.grid, *launch.block) >= 1
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda run: argmax(run, f(5, 3), i(4)), r"argmax label: shape \(4,\), expected \(5,\)"),
+        (lambda run: concat(run, f(5, 3), f(4, 9), 0), r"concat y: shape \(4, 9\), expected \(5, 9\)"),
+        (lambda run: concat(run, f(5, 3), f(5, 9), 7), "concat: 3 columns at 7 do not fit into 9"),
+        (lambda run: concat(run, f(5, 3), f(5, 9), -1), "concat: 3 columns at -1 do not fit into 9"),
+        (
+            lambda run: conv1d(run, f(9, 4), f(6, 4, 3), f(5), i(3), f(9, 6), (4, 1)),
+            r"conv1d bias: shape \(5,\), expected \(6,\)",
+        ),
+        (
+            lambda run: conv1d(run, f(9, 4), f(6, 4, 3), f(6), i(3), f(8, 6), (4, 1)),
+            r"conv1d y: shape \(8, 6\), expected \(9, 6\)",
+        ),
+        (
+            lambda run: embedding(run, i(9), f(40, 4), f(9, 5)),
+            r"embedding x: shape \(9, 5\), expected \(9, 4\)",
+        ),
+        (
+            lambda run: getmax(run, f(9, 6), i(4), f(2, 6), 3),
+            r"getmax offsets: shape \(4,\), expected \(3,\)",
+        ),
+        (lambda run: getmax(run, f(9, 5), i(3), f(2, 6), 3), r"getmax y: shape \(9, 5\), expected \(9, 6\)"),
+        (
+            lambda run: linear(run, f(5, 3), f(2, 4), f(2), f(5, 2)),
+            r"linear weight: shape \(2, 4\), expected \(2, 3\)",
+        ),
+        (
+            lambda run: linear(run, f(5, 3), f(2, 3), f(3), f(5, 2)),
+            r"linear bias: shape \(3,\), expected \(2,\)",
+        ),
+        (
+            lambda run: linear(run, f(5, 3), f(2, 3), f(2), f(5, 3)),
+            r"linear y: shape \(5, 3\), expected \(5, 2\)",
+        ),
+        (
+            lambda run: scale_add(run, f(5, 3), f(2, 5, 7), f(5, 7)),
+            r"scale_add gate: shape \(5, 3\), expected \(5, 2\)",
+        ),
+        (
+            lambda run: scale_add(run, f(5, 2), f(2, 5, 7), f(5, 8)),
+            r"scale_add m: shape \(5, 8\), expected \(5, 7\)",
+        ),
+        (lambda run: softmax(run, f(5, 3), f(3, 5)), r"softmax y: shape \(3, 5\), expected \(5, 3\)"),
+    ],
+)
+def test_shapes_that_do_not_fit_quote_both(call: Callable[[Recorder], None], words: str) -> None:
+    run = Recorder()
+    with pytest.raises(ValueError, match=words):
+        call(run)
+    assert run.launches == []
+
+
+@pytest.mark.parametrize(("count", "blocks"), [(1, 1), (255, 1), (256, 1), (257, 2), (512, 2), (513, 3)])
+def test_blocks_of_an_elementwise_kernel_at_the_edges(count: int, blocks: int) -> None:
+    launch = elementwise(KERNEL, count)
+    assert (launch.grid, launch.block, launch.shared_bytes) == ((blocks, 1, 1), (256, 1, 1), 0)
+    assert dict(launch.defines) == {"THREADS": 256}
+
+
+@pytest.mark.parametrize("name", ["conv1d", "getmax"])
+@pytest.mark.parametrize(("filters", "tiles"), [(1, 1), (127, 1), (128, 1), (129, 2), (1024, 8)])
+def test_tiles_of_filters_at_the_edges(name: str, filters: int, tiles: int) -> None:
+    launch = importlib.import_module(f"accel_cli.kernels.{name}").geometry(7, filters)
+    assert (launch.grid, launch.block) == ((7, tiles, 1), (128, 1, 1))
+
+
+def test_sizes_beyond_32_bits() -> None:
+    """school's convolution output of a batch of 2^17 sentences has more elements than an int holds."""
+    elements = 2**17 * 16 * 1024 * 2
+    launch = elementwise(KERNEL, elements)
+    assert launch.grid[0] * 256 == elements > 2**31
+    assert launch.grid[0] < 2**31  # the most blocks that x may have
+    for kernel in (variant.kernel for variant in variants()):
+        counts = [
+            p for p in kernel.parameters if isinstance(p, Scalar) and p.name in ("rows", "tokens", "count")
+        ]
+        assert all(count.dtype == "int64" for count in counts), kernel.name
+
+
+def test_every_kernel_is_in_the_catalogue_once() -> None:
+    names = [launch.kernel.name for launch in variants()]
+    assert sorted(names) == sorted(path.stem for path in resources.KERNELS.glob("*.cu"))
+    assert len({(launch.kernel.name, launch.defines) for launch in variants()}) == len(names)
+
+
+def test_the_catalogue_holds_what_the_engine_launches() -> None:
+    catalogue = {(launch.kernel.name, launch.defines, launch.block) for launch in variants()}
+    run = Recorder()
+    for call in CALLS.values():
+        call(run)
+    assert {(launch.kernel.name, launch.defines, launch.block) for launch in run.launches} == catalogue
+
+
+def test_helpers() -> None:
+    assert [ceil_div(n, 4) for n in (0, 1, 4, 5)] == [0, 1, 1, 2]
+    check_shape("x", (1, 2), (1, 2))
+    with pytest.raises(ValueError, match=r"x: shape \(1, 2\), expected \(2, 1\)"):
+        check_shape("x", (1, 2), (2, 1))

@@ -1,0 +1,197 @@
+"""`accel validate` as a process: what passes, what fails, and that it says which layer."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from conftest import ROOT, Accel, command
+
+from accel_cli.commands import cli
+from accel_cli.errors import AccelError
+from accel_cli.model.weights import load_tensors, save_tensors
+
+CPU = ("--device", "cpu", "--streams", "1")
+
+
+@pytest.fixture(scope="module")
+def golden_of(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {"path": tmp_path_factory.mktemp("golden") / "g.safetensors"}
+
+
+@pytest.fixture
+def golden(accel: Accel, golden_of: dict[str, Path]) -> Path:
+    """Golden outputs of the shipped sentences, made once."""
+    path = golden_of["path"]
+    if not path.exists():
+        made = accel("validate", "--make-golden", path)
+        assert made.returncode == 0, made.stderr.decode()
+        assert "wrote golden outputs of 64 sentences to " in made.stderr.decode()
+        assert made.stdout == b""
+    return path
+
+
+@pytest.fixture
+def here(tiny_path: Path) -> Callable[..., Result]:
+    """`accel validate` within this process, which is quicker to start."""
+
+    def call(*arguments: str | Path) -> Result:
+        line = ["validate", "--config", str(tiny_path), *map(str, arguments)]
+        return CliRunner().invoke(cli, line, env={"ACCEL_CONFIG": None})
+
+    return call
+
+
+def forged(golden: Path, path: Path, **changes: Any) -> Path:
+    tensors, metadata = load_tensors(golden)
+    save_tensors(path, {**tensors, **changes}, metadata)
+    return path
+
+
+def layers(text: str) -> list[list[str]]:
+    """The names of the rows of each table."""
+    return [re.findall(r"^  (\S+)", part, re.MULTILINE)[1:] for part in text.split("\n\n")]
+
+
+def test_goldens_just_made_pass_on_every_plan(accel: Accel, golden: Path) -> None:
+    done = accel("validate", "--golden", golden, *CPU)
+    out = done.stdout.decode()
+    assert done.returncode == 0, out + done.stderr.decode()
+    assert "all checks passed" in done.stderr.decode()
+    tables = layers(out)
+    assert tables[0] == ["lengths", "ids"]
+    all_layers = [
+        "embedding",
+        "convolution.3",
+        "convolution.5",
+        "features",
+        "gate",
+        "experts",
+        "fc.0",
+        "logits",
+    ]
+    assert tables[1:] == [[*all_layers, "labels"]] * 5
+    for plan in (
+        "folded experts=folded",
+        "folded experts=separate",
+        "im2col experts=folded",
+        "im2col experts=sep",
+    ):
+        assert f"convolution={plan}" in out
+    assert out.count("input=tokens") == 4
+    assert out.count("input=embeddings") == 1
+    assert "FAIL" not in out
+
+
+def test_what_a_plan_fuses_is_shown_as_fused(here: Callable[..., Result], golden: Path) -> None:
+    out = here("--golden", golden, *CPU).output
+    folded = out.split("\n\n")[1]
+    for layer in ("embedding", "convolution.3", "convolution.5", "experts"):
+        assert re.search(rf"^  {layer} +fused$", folded, re.MULTILINE), folded
+    for layer in ("features", "gate", r"fc\.0", "logits"):
+        assert re.search(rf"^  {layer} .*1e-04  pass$", folded, re.MULTILINE), folded
+
+
+@pytest.mark.parametrize("layer", ["features", "gate", "experts", "fc.0", "logits"])
+@pytest.mark.parametrize("value", [0.5, np.nan])
+def test_a_changed_value_fails_and_names_its_layer(
+    here: Callable[..., Result], golden: Path, tmp_path: Path, layer: str, value: float
+) -> None:
+    tensors, _ = load_tensors(golden)
+    changed = tensors[layer].copy()
+    changed[3, 1] += np.float32(value)
+    path = forged(golden, tmp_path / "g", **{layer: changed})
+    done = here("--golden", path, *CPU)
+    assert f"checks failed against {path}" in str(done.exception)
+    failed = re.findall(r"^  (\S+) .*FAIL: 1 of \d+ values differ .* at \(3, 1\)", done.output, re.MULTILINE)
+    assert set(failed) == {layer}
+    assert len(failed) == (2 if layer == "experts" else 5)  # three plans fold the experts
+
+
+def test_a_failure_as_a_process(accel: Accel, golden: Path, tmp_path: Path) -> None:
+    path = forged(golden, tmp_path / "g", gate=np.full_like(load_tensors(golden)[0]["gate"], np.nan))
+    done = accel("validate", "--golden", path, *CPU)
+    assert done.returncode == 1
+    assert done.stderr.decode().endswith(f"Error: 5 checks failed against {path}\n")
+
+
+def test_a_tokenizer_that_has_changed_fails(
+    here: Callable[..., Result], golden: Path, tmp_path: Path
+) -> None:
+    tensors, _ = load_tensors(golden)
+    text = tensors["text"].tobytes().replace(b"not", b"bad")
+    path = forged(golden, tmp_path / "g", text=np.frombuffer(text, np.uint8))
+    done = here("--golden", path, *CPU)
+    assert isinstance(done.exception, AccelError)
+    assert done.exception.exit_code == 1
+    assert re.search(r"^  ids .*FAIL", done.output, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"hello", "not a safetensors file"), (None, "no golden outputs")],
+)
+def test_what_is_no_golden_file(
+    here: Callable[..., Result], tmp_path: Path, content: bytes | None, words: str
+) -> None:
+    if content is not None:
+        (tmp_path / "g").write_bytes(content)
+    done = here("--golden", tmp_path / "g", *CPU)
+    assert isinstance(done.exception, AccelError)
+    assert done.exception.exit_code == 1
+    assert words in str(done.exception)
+    assert str(tmp_path / "g") in str(done.exception)
+
+
+def test_goldens_of_other_weights(
+    here: Callable[..., Result], golden: Path, tiny_path: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(f"extends: {tiny_path}\nmodel: {{weights: {{seed: 8}}}}\n")
+    done = here("--golden", golden, "--config", own, *CPU)
+    assert isinstance(done.exception, AccelError)
+    assert done.exception.exit_code == 1
+    assert "was made from other weights" in str(done.exception)
+
+
+def test_a_configuration_without_goldens(here: Callable[..., Result]) -> None:
+    done = here()
+    assert isinstance(done.exception, AccelError)
+    assert done.exception.exit_code == 2
+    assert "names no golden outputs; give them with --golden" in str(done.exception)
+
+
+def test_goldens_of_own_sentences(here: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "s.txt").write_bytes(b"good\n\nnot \xff bad\r\nthe end")
+    made = here("--make-golden", tmp_path / "g", "--sentences", tmp_path / "s.txt")
+    assert made.exception is None
+    assert "of 4 sentences" in made.output
+    assert here("--golden", tmp_path / "g", *CPU).exception is None
+    none = here("--make-golden", tmp_path / "h", "--sentences", tmp_path / "none.txt")
+    assert isinstance(none.exception, AccelError)
+    assert none.exception.exit_code == 2
+    assert "cannot read the sentences" in str(none.exception)
+    assert not (tmp_path / "h").exists()
+
+
+def test_goldens_that_cannot_be_written(here: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    done = here("--make-golden", tmp_path / "file" / "g")
+    assert isinstance(done.exception, AccelError)
+    assert done.exception.exit_code == 1
+    assert "cannot write" in str(done.exception)
+
+
+@pytest.mark.extras
+def test_the_school_network_passes_its_goldens() -> None:
+    """Five plans of 2 GFLOP a sentence: minutes on two cores."""
+    line = command("validate", "--config", "school", "--device", "cpu")
+    done = subprocess.run(line, capture_output=True, timeout=900, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+    assert "FAIL" not in done.stdout.decode()
