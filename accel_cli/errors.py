@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 
+class AccelWarning(UserWarning):
+    """Something that the user should know, and that the work goes on without."""
+
+
 class AccelError(Exception):
     """A failure with a message meant for the user; the command line exits with `exit_code`."""
 

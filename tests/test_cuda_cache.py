@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from conftest import ROOT
 from accel_cli import resources
 from accel_cli.cuda import cache as module
 from accel_cli.cuda.cache import KernelCache, sources_digest
-from accel_cli.errors import DeviceError
+from accel_cli.errors import AccelWarning, DeviceError
 
 DEFINES = (("THREADS", 256),)
 
@@ -193,17 +194,20 @@ def test_an_unwritable_folder_gives_a_temporary_one_and_a_warning(
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("ACCEL_CACHE_DIR", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    cache = KernelCache("sm_90a", compiler.sources)
-    assert cache.warning is not None
-    assert f"cannot write to the cache folder {tmp_path / 'file' / 'kernels'}" in cache.warning
-    assert f"using {cache.folder}" in cache.warning
-    assert "Set ACCEL_CACHE_DIR" in cache.warning
+    with pytest.warns(AccelWarning) as said:
+        cache = KernelCache("sm_90a", compiler.sources)
+    [warning] = map(str, (entry.message for entry in said))
+    assert f"cannot write to the cache folder {tmp_path / 'file' / 'kernels'}" in warning
+    assert f"using {cache.folder}" in warning
+    assert "Set ACCEL_CACHE_DIR" in warning
     assert cache.folder.parent == tmp_path
     assert cache.cubin("relu", DEFINES).exists()
 
 
 def test_a_writable_folder_gives_no_warning(compiler: Compiler) -> None:
-    assert KernelCache("sm_90a", compiler.sources).warning is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        KernelCache("sm_90a", compiler.sources)
 
 
 @pytest.mark.parametrize(
@@ -230,10 +234,9 @@ def test_a_home_that_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     monkeypatch.setenv("ACCEL_CACHE_DIR", "~nobody-of-that-name/cache")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    folder, warning = resources.writable_cache("kernels")
+    with pytest.warns(AccelWarning, match="the home folder is unknown"):
+        folder = resources.writable_cache("kernels")
     assert folder.parent == tmp_path
-    assert warning is not None
-    assert "the home folder is unknown" in warning
     assert list(tmp_path.iterdir()) == [folder]
 
 

@@ -16,7 +16,7 @@ from conftest import needs_gpu
 from accel_cli.batches import Batch, EmbeddingBatch, TokenBatch
 from accel_cli.classifier import Classifier
 from accel_cli.engines.cuda import CudaEngine
-from accel_cli.errors import DeviceError
+from accel_cli.errors import AccelWarning, DeviceError
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.reference import forward, layer_names, softmax
 from accel_cli.model.weights import Weights
@@ -194,10 +194,11 @@ def test_the_batch_is_halved_when_memory_is_short() -> None:
     free, _ = cupy.cuda.runtime.memGetInfo()
     held = cupy.cuda.Memory(free - (1 << 30))
     try:
-        engine = case.engine(batch=1 << 16, streams=2)
+        with pytest.warns(AccelWarning) as said:
+            engine = case.engine(batch=1 << 16, streams=2)
         assert 1 <= engine.plan.batch < 1 << 16
         assert engine.plan.batch & (engine.plan.batch - 1) == 0
-        [warning] = engine.warnings
+        [warning] = map(str, (entry.message for entry in said))
         assert "65536" in warning
         assert str(engine.plan.batch) in warning
         check_predictions(case, engine, case.batch(100))

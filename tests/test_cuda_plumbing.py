@@ -18,7 +18,7 @@ from accel_cli.batches import Batch, EmbeddingBatch
 from accel_cli.cuda.errors import DeviceFull, DeviceLost, translated
 from accel_cli.engines import cuda
 from accel_cli.engines.cuda import CudaEngine
-from accel_cli.errors import DeviceError
+from accel_cli.errors import AccelWarning, DeviceError
 from accel_cli.kernels.base import Launch
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.reference import forward, layer_names, softmax
@@ -170,13 +170,13 @@ def test_a_batch_that_does_not_fit_is_halved_once_said_and_remembered(
 ) -> None:
     spec = networks.SCHOOL
     monkeypatch.setattr(fake_cupy.DeviceMemory, "limit", bytes_of(spec, 16) + 100)
-    engine = engine_of(spec, batch=100)
+    with pytest.warns(AccelWarning) as said:
+        engine = engine_of(spec, batch=100)
     assert engine.plan.batch == 12
-    assert engine.warnings == [
+    check_predictions(engine, spec, batch_of(spec, 40))
+    assert [str(entry.message) for entry in said] == [
         "the device has no memory for a batch of 100; going on with 12. Say `--batch 12` to start with that"
     ]
-    check_predictions(engine, spec, batch_of(spec, 40))
-    assert len(engine.warnings) == 1
 
 
 def test_pinned_memory_that_is_full_halves_the_batch_too(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:

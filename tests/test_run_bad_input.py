@@ -157,9 +157,10 @@ def test_fields(run_here: Here, tmp_path: Path) -> None:
 # The rest of the machine
 
 
-def test_an_unwritable_cache_is_done_without(accel: Accel) -> None:
+def test_an_unwritable_cache_is_done_without_and_said_once(accel: Accel) -> None:
     result = accel("run", stdin=b"good\n", environment={"ACCEL_CACHE_DIR": "/proc/nope"})
     assert (result.returncode, len(result.stdout.splitlines())) == (0, 1)
+    assert result.stderr.count(b"accel: the generated weights are not kept: cannot write /proc/nope") == 1
 
 
 def test_a_gpu_that_is_not_there(accel: Accel) -> None:

@@ -52,8 +52,6 @@ def run(config: Config, device: str, job: Job, tell: Callable[[str], None]) -> R
         loaded = time.perf_counter() - begin
         cold, predictions = _cold(classifier, sentences)
         tell(f"{classifier.plan}")
-        for warning in getattr(classifier.engine, "warnings", []):
-            tell(warning)
         return _Bench(config, classifier, sentences, job, tell).report(loaded, cold, predictions)
 
 

@@ -6,12 +6,13 @@ import contextlib
 import importlib
 import os
 import sys
+import warnings
 from typing import Any, NoReturn
 
 import click
 
 from accel_cli import __version__
-from accel_cli.errors import AccelError
+from accel_cli.errors import AccelError, AccelWarning
 
 COMMANDS = {
     "run": "Classify sentences from files or stdin.",
@@ -55,6 +56,7 @@ def main() -> NoReturn:
     """Run the command line and exit: 0 well, 1 failed, 2 called wrongly, 130 by Ctrl-C, 143 by SIGTERM."""
     # The CPU engine has threads of its own; BLAS threads inside them would only be in the way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    warnings.showwarning = _warn
     stdout = sys.stdout
     try:
         code = cli.main(standalone_mode=False) or 0
@@ -74,6 +76,13 @@ def main() -> NoReturn:
         click.echo("Error: this machine's memory is full; use a smaller --batch", err=True)
         code = 1
     _leave(code)
+
+
+def _warn(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+    """Our own warnings as one line; those of libraries with the place where they came up."""
+    own = issubclass(category, AccelWarning)
+    with contextlib.suppress(OSError):
+        click.echo(f"accel: {message}" if own else f"{filename}:{lineno}: {message}", err=True)
 
 
 def _complain(error: AccelError | OSError) -> int:

@@ -78,8 +78,6 @@ def command(
         file = stack.enter_context(opened_output(output, overwrite))
         classifier = stack.enter_context(Classifier(loaded, device, embeddings=embeddings))
         say(f"{classifier.plan}")
-        for warning in getattr(classifier.engine, "warnings", []):
-            say(warning)
         progress = stack.enter_context(Progress(sources, file))
         write = _writer(file, output or "stdout")
         pipeline = Pipeline(classifier, formatter, write, on_error, progress.update, interruptions.held)

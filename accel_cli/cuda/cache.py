@@ -30,7 +30,7 @@ class KernelCache:
 
     def __init__(self, architecture: str, sources: Path = resources.KERNELS) -> None:
         self.architecture = architecture
-        self.folder, self.warning = resources.writable_cache("kernels")
+        self.folder = resources.writable_cache("kernels")
         self._sources = sources
         self._digest = sources_digest(sources, resources.KERNELS)
 

@@ -8,6 +8,7 @@ start and the end of a steady run, but for the wait when a slot is still busy.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -23,7 +24,7 @@ from accel_cli.cuda.errors import DeviceFull, DeviceLost, translated
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_layers import Activations, DeviceWeights, Layers
-from accel_cli.errors import DeviceError
+from accel_cli.errors import AccelWarning, DeviceError
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Weights
 
@@ -99,12 +100,9 @@ class CudaEngine:
         self._lock = threading.RLock()
         self._index = int(plan.device.partition(":")[2])
         self.device = facts(self._index)
-        self.warnings: list[str] = []
         with self._using("loading the weights"):
             self._launcher = Launcher(self.device)
             self._layers = Layers(spec, DeviceWeights(weights), self._launcher)
-        if self._launcher.cache.warning:
-            self.warnings.append(self._launcher.cache.warning)
         self._slots = self._allocate(plan, embeddings)
         self.plan = replace(plan, batch=self._slots[0].sentences)
         self._next = 0
@@ -132,9 +130,11 @@ class CudaEngine:
             cupy().get_default_memory_pool().free_all_blocks()
             cupy().get_default_pinned_memory_pool().free_all_blocks()
         if batch != plan.batch:
-            self.warnings.append(
+            warnings.warn(
                 f"the device has no memory for a batch of {plan.batch}; going on with {batch}."
-                f" Say `--batch {batch}` to start with that"
+                f" Say `--batch {batch}` to start with that",
+                AccelWarning,
+                stacklevel=3,
             )
         return slots
 

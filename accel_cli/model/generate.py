@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,7 @@ import numpy.typing as npt
 
 from accel_cli import resources
 from accel_cli.batches import Floats
-from accel_cli.errors import OutputError, WeightsError
+from accel_cli.errors import AccelWarning, OutputError, WeightsError
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Tensors, Weights, assemble, load_weights, save_weights, shape_text, shapes
 
@@ -101,6 +102,8 @@ def obtain_weights(spec: ModelSpec) -> Weights:
         with contextlib.suppress(WeightsError):  # a damaged cache entry is made again
             return load_weights(path, spec)
     tensors = generate(spec, spec.seed)
-    with contextlib.suppress(OutputError):  # a full disk or a folder of others costs the cache, not the run
+    try:
         save_weights(path, spec, tensors)
+    except OutputError as error:  # a full disk or a folder of others costs the cache, not the run
+        warnings.warn(f"the generated weights are not kept: {error}", AccelWarning, stacklevel=2)
     return assemble(spec, tensors)

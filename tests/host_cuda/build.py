@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 INCLUDE = HERE / "include"
 RUNTIME = HERE / "runtime"
 # Asked for on import: later the tests have a cache of their own, which ends with them.
-CACHE, _ = writable_cache("host_cuda")
+CACHE = writable_cache("host_cuda")
 
 # The map keeps machine paths out of programs and their messages.
 COMPILER = ("g++", "-std=c++17", f"-ffile-prefix-map={ROOT}{os.sep}=", "-iquote", ".")
