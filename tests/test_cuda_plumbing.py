@@ -186,7 +186,8 @@ def test_pinned_memory_that_is_full_halves_the_batch_too(cupy: Any, monkeypatch:
         return bytearray(size)
 
     monkeypatch.setattr(cupy.cuda, "alloc_pinned_memory", alloc)
-    engine = engine_of(networks.SCHOOL, batch=64)
+    with pytest.warns(AccelWarning, match="going on with 16"):
+        engine = engine_of(networks.SCHOOL, batch=64)
     assert engine.plan.batch == 16
     check_predictions(engine, networks.SCHOOL, batch_of(networks.SCHOOL, 40))
 

@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 import warnings
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -78,7 +78,14 @@ def main() -> NoReturn:
     _leave(code)
 
 
-def _warn(message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: Any) -> None:
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     """Our own warnings as one line; those of libraries with the place where they came up."""
     own = issubclass(category, AccelWarning)
     with contextlib.suppress(OSError):
