@@ -4,10 +4,11 @@ SHELL := bash
 PYTHON ?= python3
 VENV := .venv
 REPORTS := docs/reports
+SANITIZERS := memcheck racecheck synccheck initcheck
 
 # NO_VENV=1 uses the packages of $(PYTHON) as they are (a machine without a network, say).
 ifdef NO_VENV
-RUN := PYTHONPATH=. $(PYTHON)
+RUN := env PYTHONPATH=. $(PYTHON)
 ENV_RUN ENV_DEV ENV_EXTRAS ENV_CUDA :=
 else
 RUN := $(VENV)/bin/python
@@ -32,13 +33,12 @@ test-gpu: $(ENV_CUDA)  ## all tests that need a GPU; writes $(REPORTS)/test-gpu.
 	mkdir -p $(REPORTS)
 	{ $(RUN) -m accel_cli info && $(RUN) -m pytest -m gpu; } 2>&1 | tee $(REPORTS)/test-gpu.txt
 
-sanitize: $(ENV_CUDA)  ## the kernel tests under compute-sanitizer; writes $(REPORTS)/sanitize.txt
+sanitize: $(SANITIZERS:%=sanitize-%)  ## the kernel tests under compute-sanitizer; side by side with -j4
+
+sanitize-%: $(ENV_CUDA)  # writes $(REPORTS)/sanitize-TOOL.txt
 	mkdir -p $(REPORTS)
-	{ for tool in memcheck racecheck synccheck initcheck; do \
-	    echo "== $$tool" && \
-	    compute-sanitizer --tool $$tool --error-exitcode 9 --kernel-name-exclude kns=cupy \
-	      $(RUN) -m pytest -m gpu tests/kernels || exit 1; \
-	  done; } 2>&1 | tee $(REPORTS)/sanitize.txt
+	compute-sanitizer --tool $* --error-exitcode 9 --kernel-name-exclude kns=cupy \
+	  $(RUN) -m pytest -m gpu tests/kernels tests/host_cuda 2>&1 | tee $(REPORTS)/sanitize-$*.txt
 
 lint: $(ENV_DEV)
 	$(RUN) -m ruff format --check .

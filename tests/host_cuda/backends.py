@@ -52,6 +52,7 @@ class CudaBackend(Backend):
     name = "cuda"
 
     def __init__(self) -> None:
+        cupy().cuda.set_allocator(None)  # a pool would hide from memcheck where an array ends
         self._device = facts(int(choose("cuda").partition(":")[2]))
         self.capability = self._device.capability
 
