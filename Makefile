@@ -9,7 +9,10 @@ SANITIZERS := memcheck racecheck synccheck initcheck
 # NO_VENV=1 uses the packages of $(PYTHON) as they are (a machine without a network, say).
 ifdef NO_VENV
 RUN := env PYTHONPATH=. $(PYTHON)
-ENV_RUN ENV_DEV ENV_EXTRAS ENV_CUDA :=
+ENV_RUN :=
+ENV_DEV :=
+ENV_EXTRAS :=
+ENV_CUDA :=
 else
 RUN := $(VENV)/bin/python
 ENV_RUN := $(VENV)/run
@@ -35,10 +38,13 @@ test-gpu: $(ENV_CUDA)  ## all tests that need a GPU; writes $(REPORTS)/test-gpu.
 
 sanitize: $(SANITIZERS:%=sanitize-%)  ## the kernel tests under compute-sanitizer; side by side with -j4
 
+# racecheck does not see that barrier.arrive orders, and reports the PTX manual's own producer and consumer
+TESTS_racecheck := -k "not named_barriers"
+
 sanitize-%: $(ENV_CUDA)  # writes $(REPORTS)/sanitize-TOOL.txt
 	mkdir -p $(REPORTS)
 	compute-sanitizer --tool $* --error-exitcode 9 --kernel-name-exclude kns=cupy \
-	  $(RUN) -m pytest -m gpu tests/kernels tests/host_cuda 2>&1 | tee $(REPORTS)/sanitize-$*.txt
+	  $(RUN) -m pytest -m gpu tests/kernels tests/host_cuda $(TESTS_$*) 2>&1 | tee $(REPORTS)/sanitize-$*.txt
 
 lint: $(ENV_DEV)
 	$(RUN) -m ruff format --check .

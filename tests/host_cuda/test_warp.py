@@ -170,11 +170,7 @@ def integer_functions(p: int, q: int, x: float) -> list[int]:
     """One column of the probe `integers`."""
     both = q << 32 | p
     eight = both.to_bytes(8, "little")
-    picked = []
-    for i in range(4):
-        nibble = p >> 7 >> 4 * i & 15
-        byte = eight[nibble & 7]
-        picked.append((255 if byte >= 128 else 0) if nibble & 8 else byte)
+    picked = [eight[p >> 7 >> 4 * i & 7] for i in range(4)]
     shift = q % 40 % 32
 
     def first_set(value: int) -> int:

@@ -81,15 +81,13 @@ inline unsigned __umulhi(unsigned x, unsigned y) {
 inline unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
     return static_cast<unsigned long long>(static_cast<unsigned __int128>(x) * y >> 64);
 }
-// Picks four of the eight bytes of y:x; bit 3 of a selector spreads the sign of the byte.
+// Picks four of the eight bytes of y:x; unlike PTX's prmt, it does not look at bit 3 of a selector.
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     const unsigned long long bytes = static_cast<unsigned long long>(y) << 32 | x;
     unsigned picked = 0;
     for (int i = 0; i < 4; ++i) {
-        const unsigned nibble = selector >> (4 * i) & 0xFu;
-        unsigned byte = static_cast<unsigned>(bytes >> (8 * (nibble & 7u))) & 0xFFu;
-        if (nibble & 8u) byte = byte & 0x80u ? 0xFFu : 0u;
-        picked |= byte << (8 * i);
+        const unsigned place = selector >> (4 * i) & 7u;
+        picked |= static_cast<unsigned>(bytes >> (8 * place) & 0xFFu) << (8 * i);
     }
     return picked;
 }
