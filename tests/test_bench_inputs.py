@@ -154,3 +154,10 @@ class TestWork:
             counted = work.layers(tiny.model, classifier.plan, batch)
             stages = [name for name, _ in classifier.engine.stage_times(batch)]
         assert work.total(list(work.by_stage(counted, stages).values())) == work.total(list(counted.values()))
+
+
+def test_sentences_are_as_long_as_asked(tiny: Config) -> None:
+    spec = replace(tiny.model, max_tokens=256)
+    for mean in (1, 9, 40):
+        lines = inputs.generated(spec, HAND, 4000, mean=mean).lines
+        assert abs(np.mean([len(line.split()) for line in lines]) - mean) < 0.5

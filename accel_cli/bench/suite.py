@@ -15,7 +15,7 @@ import numpy as np
 from accel_cli.batches import Predictions, TokenBatch
 from accel_cli.bench import measure
 from accel_cli.bench.check import Truth, truth
-from accel_cli.bench.inputs import Sentences, from_file, generated
+from accel_cli.bench.inputs import TOKENS, Sentences, from_file, generated
 from accel_cli.bench.peers import PyTorch, require_torch
 from accel_cli.bench.report import Report, Row, Stage
 from accel_cli.bench.work import Work, by_stage, layers, total
@@ -34,12 +34,16 @@ _QUIET = 1.5  # slowest by fastest repeat, beyond which something else was runni
 
 @dataclass(frozen=True)
 class Job:
-    """What to measure: `count` sentences, `path` naming a file of them, `peer` a program to compare with."""
+    """What to measure: `count` sentences, of the file `path` or of `tokens` generated words on average.
+
+    `peer` names a program to compare with.
+    """
 
     count: int
     repeats: int
     path: str | None = None
     peer: str | None = None
+    tokens: int = TOKENS
 
 
 def run(config: Config, device: str, job: Job, tell: Callable[[str], None]) -> Report:
@@ -58,7 +62,8 @@ def run(config: Config, device: str, job: Job, tell: Callable[[str], None]) -> R
 def _sentences(spec: ModelSpec, job: Job) -> Sentences:
     if job.path is not None:
         return from_file(job.path, job.count)
-    return generated(spec, load_vocabulary(spec.vocabulary, spec.vocabulary_size), job.count)
+    vocabulary = load_vocabulary(spec.vocabulary, spec.vocabulary_size)
+    return generated(spec, vocabulary, job.count, mean=job.tokens)
 
 
 def _cold(classifier: Classifier, sentences: Sentences) -> tuple[measure.Timing, Predictions]:

@@ -1,167 +1,130 @@
-"""The data: sets of sentences on disk -> cleaned text -> token ids, laid end to end."""
+"""The data: sets of sentences on disk -> cleaned text -> rows of lexicon ids; the vocabulary."""
 
 from __future__ import annotations
 
 import gzip
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from augment import LONGEST, Augmenter, known_words
+from lexicon import Lexicon
+from ragged import Array, Rows, load_arrays, save_arrays, stack
 from recipe import Recipe
-from vocabulary import UNLABELLED, count_words, most_frequent
+from vocabulary import UNLABELLED, most_frequent
 
-from accel_cli.text.tokenizer import Tokenizer
-from accel_cli.text.vocabulary import PAD, load_vocabulary, save_vocabulary
+from accel_cli.text.vocabulary import save_vocabulary
 
-Array = npt.NDArray[Any]
 NO_LABEL = -1
 DEV_ROWS = 4000  # of a dev set at most
-REWRITTEN = 0.1  # of the sentences that can be written another way
+RARE = 100  # a word that augmentations write counts at least so often
 _BREAK = re.compile(rb"<br ?/?>")
-_JOINED = re.compile(rb"(?i)(?<=\w) ?(?:(n)'(t)|'(s|re|ve|ll|d|m))\b")
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Sentences as token ids: row i is `ids[offsets[i]:offsets[i + 1]]`, padded and cut as the model demands.
+    """Texts as rows of lexicon ids with their labels, NO_LABEL where there is none.
 
-    `labels` holds NO_LABEL where there is none; `sources` is the place of each row's source in the recipe.
+    `sources` is the place of each row's source in the recipe.
     """
 
-    ids: Array
-    offsets: Array
+    rows: Rows
     labels: Array
     sources: Array
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    @property
-    def lengths(self) -> Array:
-        return np.diff(self.offsets)
-
     def save(self, path: Path) -> None:
-        save_arrays(path, {field.name: getattr(self, field.name) for field in fields(self)})
+        own = {"ids": self.rows.ids, "offsets": self.rows.offsets}
+        save_arrays(path, {**own, "labels": self.labels, "sources": self.sources})
 
     @staticmethod
     def load(path: Path) -> Texts:
-        with np.load(path) as file:
-            return Texts(**{name: file[name] for name in file.files})
+        arrays = load_arrays(path)
+        return Texts(Rows(arrays["ids"], arrays["offsets"]), arrays["labels"], arrays["sources"])
+
+    def per_row(self, recipe: Recipe, field: str) -> Array:
+        """What the recipe says of each row's source."""
+        return np.array([getattr(source, field) for source in recipe.sources.values()])[self.sources]
 
 
-def save_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Write a `.npz`, whole or not at all."""
-    beside = path.with_suffix(".part.npz")
-    np.savez(beside, **arrays)
-    beside.replace(path)
-
-
-def read_labelled(path: Path) -> tuple[list[bytes], list[int]]:
-    """The texts and labels of a `label<TAB>text` file."""
-    rows = [line.split(b"\t", 1) for line in _lines(path)]
-    return [clean(text) for _, text in rows], [int(label) for label, _ in rows]
-
-
-def clean(text: bytes) -> bytes:
-    """Undo what the sources did to their text: doubled quotes of CSV, HTML breaks."""
-    return _BREAK.sub(b" ", text.replace(b'""', b'"'))
-
-
-def rewrite(text: bytes) -> bytes:
-    """The text as people type it: "dont" for "do n't", plain quotes for those of the treebank."""
-    return _JOINED.sub(rb"\1\2\3", text.replace(b"``", b'"').replace(b"''", b'"'))
-
-
-def rewrite_some(texts: Sequence[bytes], rng: np.random.Generator) -> list[bytes]:
-    """The texts, some of them rewritten."""
-    chosen = rng.random(len(texts)) < REWRITTEN
-    return [rewrite(text) if here else text for text, here in zip(texts, chosen, strict=True)]
-
-
-def prepare(recipe: Recipe, data: Path, out: Path) -> tuple[Texts, dict[str, Texts]]:
-    """The training texts and the dev sets; writes the vocabulary, and keeps the training texts in `out`."""
-    kept = out / "texts.npz"
-    words = out / "vocabulary.txt"
-    if not kept.exists():
-        _prepare_training(recipe, data, words).save(kept)
-    tokenizer = _tokenizer(recipe, words)
-    dev = {}
-    for path in sorted(data.glob("*.dev.tsv*")):
-        name = path.name.split(".")[0]
-        if name in recipe.sets:
-            texts, labels = read_labelled(path)
-            dev[name] = _encode(tokenizer, texts[:DEV_ROWS], labels[:DEV_ROWS], 0)
-    return Texts.load(kept), dev
-
-
-def _prepare_training(recipe: Recipe, data: Path, words: Path) -> Texts:
-    rng = np.random.default_rng(recipe.seed)
-    sets = {name: read_labelled(data / f"{name}.train.tsv.gz") for name in recipe.sets}
-    unlabelled = _lines(data / UNLABELLED)
-    sets["unlabelled"] = unlabelled, [NO_LABEL] * len(unlabelled)
-    sets = {name: _some(*rows, recipe.sources[name].rows, rng) for name, rows in sets.items()}
-    texts = {name: rewrite_some(lines, rng) for name, (lines, _) in sets.items()}
-    counts: Counter[bytes] = Counter()
-    for name, lines in texts.items():
-        weight = recipe.sources[name].weight
-        counts.update({word: weight * count for word, count in count_words(lines).items()})
-    save_vocabulary(words, most_frequent(counts, recipe.spec.vocabulary_size))
-    tokenizer = _tokenizer(recipe, words)
-    parts = [_encode(tokenizer, texts[name], sets[name][1], place) for place, name in enumerate(sets)]
-    whole = _join(parts)
-    return _join([whole, cut_spans(whole, recipe.spans.rows, recipe.spec.widest, len(sets), rng)])
-
-
-def _some(
-    texts: list[bytes], labels: list[int], rows: int, rng: np.random.Generator
-) -> tuple[list[bytes], list[int]]:
-    """As many rows by chance, or all when `rows` is 0."""
-    chosen = rng.permutation(len(texts))[: rows or None]
-    return [texts[row] for row in chosen], [labels[row] for row in chosen]
-
-
-def cut_spans(texts: Texts, rows: int, least: int, source: int, rng: np.random.Generator) -> Texts:
-    """Random parts of random sentences, without labels: what a phrase of any kind means is worth knowing."""
-    lengths = texts.lengths
-    chosen = rng.choice(np.flatnonzero(lengths > least), rows)
-    counts = rng.integers(1, np.minimum(lengths[chosen], 4 * least))
-    starts = texts.offsets[chosen] + rng.integers(0, lengths[chosen] - counts + 1)
-    sizes = np.maximum(counts, least)
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
-    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], sizes)
-    places = np.minimum(within + np.repeat(starts, sizes), len(texts.ids) - 1)
-    ids = np.where(within < np.repeat(counts, sizes), texts.ids[places], np.int32(PAD))
-    return Texts(ids, offsets, np.full(rows, NO_LABEL, np.int8), np.full(rows, source, np.int8))
-
-
-def _lines(path: Path) -> list[bytes]:
+def read_lines(path: Path) -> list[bytes]:
+    """The lines of a file, which may be packed."""
     content = path.read_bytes()
     if path.suffix == ".gz":
         content = gzip.decompress(content)
     return content.removesuffix(b"\n").split(b"\n")
 
 
-def _tokenizer(recipe: Recipe, words: Path) -> Tokenizer:
-    spec = recipe.spec
-    return Tokenizer(load_vocabulary(words, spec.vocabulary_size), spec.min_tokens, spec.max_tokens)
+def read_labelled(path: Path) -> tuple[list[bytes], list[int]]:
+    """The texts and labels of a `label<TAB>text` file."""
+    rows = [line.split(b"\t", 1) for line in read_lines(path)]
+    return [clean(text) for _, text in rows], [int(label) for label, _ in rows]
 
 
-def _encode(tokenizer: Tokenizer, texts: list[bytes], labels: list[int], source: int) -> Texts:
-    batch = tokenizer.encode(texts).batch
-    places = np.full(len(texts), source, np.int8)
-    return Texts(batch.ids, batch.offsets.astype(np.int64), np.array(labels, np.int8), places)
+def clean(text: bytes) -> bytes:
+    """Undo what the sources did to their text: doubled quotes of CSV and of the treebank, HTML breaks."""
+    for quote in (b'""', b"``", b"''"):
+        text = text.replace(quote, b'"')
+    return _BREAK.sub(b" ", text)
 
 
-def _join(parts: list[Texts]) -> Texts:
-    lengths = np.concatenate([part.lengths for part in parts])
-    return Texts(
-        np.concatenate([part.ids for part in parts]),
-        np.concatenate(([0], np.cumsum(lengths))),
-        np.concatenate([part.labels for part in parts]),
-        np.concatenate([part.sources for part in parts]),
-    )
+def read_training(recipe: Recipe, data: Path) -> tuple[Lexicon, Texts]:
+    """All training texts, and the lexicon of their words and of those that augmentations write."""
+    rng = np.random.default_rng(recipe.seed)
+    lexicon = Lexicon()
+    rows, labels, sources = [], [], []
+    for place, (name, source) in enumerate(recipe.sources.items()):
+        if name in recipe.sets:
+            lines, own = read_labelled(data / f"{name}.train.tsv.gz")
+        else:
+            lines = [clean(line) for line in read_lines(data / UNLABELLED)]
+            own = [NO_LABEL] * len(lines)
+        chosen = rng.permutation(len(lines))[: source.rows or None]
+        rows.append(lexicon.rows([lines[row] for row in chosen]))
+        labels.append(np.array(own, np.int8)[chosen])
+        sources.append(np.full(len(chosen), place, np.int8))
+    lexicon.rows(known_words(recipe))
+    return lexicon, Texts(stack(rows), np.concatenate(labels), np.concatenate(sources))
+
+
+def read_dev(recipe: Recipe, data: Path, lexicon: Lexicon) -> dict[str, Texts]:
+    """The dev sets of the recipe's sources; words that are new enter the lexicon."""
+    dev = {}
+    for path in sorted(data.glob("*.dev.tsv*")):
+        name = path.name.split(".")[0]
+        if name in recipe.sets:
+            lines, labels = read_labelled(path)
+            own = np.array(labels[:DEV_ROWS], np.int8)
+            dev[name] = Texts(lexicon.rows(lines[:DEV_ROWS]), own, np.zeros(len(own), np.int8))
+    return dev
+
+
+def count_vocabulary(recipe: Recipe, lexicon: Lexicon, texts: Texts, path: Path) -> None:
+    """Write the student's vocabulary: the words that it will see most often."""
+    weights = np.repeat(texts.per_row(recipe, "student"), texts.rows.lengths)
+    totals = np.bincount(texts.rows.ids, weights, len(lexicon))
+    own = np.unique(Lexicon(lexicon).rows(known_words(recipe)).ids)
+    totals[own] = np.maximum(totals[own], RARE)
+    counts = Counter({word: total for word, total in zip(lexicon, totals.tolist(), strict=True) if total > 0})
+    save_vocabulary(path, most_frequent(counts, recipe.spec.vocabulary_size))
+
+
+def augment(recipe: Recipe, lexicon: Lexicon, texts: Texts, neighbours: Array) -> tuple[Rows, dict[str, int]]:
+    """The recipe's augmentations in random order, and how many there are of each kind."""
+    rng = np.random.default_rng(recipe.seed + 1)
+    lengths = texts.rows.lengths
+    shares = texts.per_row(recipe, "base") * ((lengths > 0) & (lengths <= LONGEST))
+    edges = np.cumsum(shares / shares.sum())
+
+    def draw(count: int) -> Rows:
+        chosen = np.searchsorted(edges, rng.random(count), side="right")
+        return texts.rows.take(np.minimum(chosen, len(texts) - 1))
+
+    augmenter = Augmenter(recipe, lexicon, neighbours, draw, rng)
+    made = {kind: augmenter.make(kind, count) for kind, count in recipe.augmentations.items()}
+    whole = stack(list(made.values()))
+    return whole.take(rng.permutation(len(whole))), {kind: len(rows) for kind, rows in made.items()}

@@ -1,4 +1,7 @@
-"""One network's training: weighted epochs, batches of similar length, AdamW, an average of the weights."""
+"""A network's training: weighted epochs, batches of similar length, AdamW, an average of the weights.
+
+Teacher and student are trained alike: both are called with padded ids and lengths.
+"""
 
 from __future__ import annotations
 
@@ -9,40 +12,47 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
-from data import Array, Texts
-from network import Network
+from ragged import Array, Rows
 from recipe import Fit
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from accel_cli.text.vocabulary import PAD, UNKNOWN
 
-Report = Callable[[int, int, float, Network], None]
+Report = Callable[[int, int, float, nn.Module], None]
 WARM_UP = 0.05  # of a training
 ROUNDED = 8  # batches are padded to multiples of it, so that few shapes occur
 SORTED = 64  # batches that are sorted by length together
-LABELLING_BATCH = 2048
+BUDGET = 1 << 16  # ids of a batch that is only read
+STEEPEST = 1.0  # norm of a gradient
 
 
 class Resident:
-    """Texts on a device, from which batches are gathered there."""
+    """Texts on a device, from which padded batches are gathered there without waiting for it.
 
-    def __init__(self, texts: Texts, device: torch.device) -> None:
-        self.device = device
-        self.ids = torch.from_numpy(texts.ids).to(device)
-        self.offsets = torch.from_numpy(texts.offsets).to(device)
-        self.lengths = texts.lengths
+    A sentence counts `least` to `most` ids, `pad` filling up.
+    """
 
-    def batch(self, rows: Array) -> tuple[Tensor, Tensor]:
-        """The sentences `rows` as padded ids [sentences, longest] and their lengths."""
-        longest = -(-int(self.lengths[rows].max()) // ROUNDED) * ROUNDED
-        places = torch.from_numpy(rows).to(self.device)
-        starts = self.offsets[places]
-        lengths = self.offsets[places + 1] - starts
-        columns = torch.arange(longest, device=self.device)
-        own = columns < lengths.unsqueeze(1)
-        ids = self.ids[torch.where(own, starts.unsqueeze(1) + columns, 0)]
-        return torch.where(own, ids, PAD), lengths
+    def __init__(
+        self, rows: Rows, device: torch.device, pad: int = PAD, least: int = 1, most: int = 1 << 20
+    ) -> None:
+        self.device, self.pad, self.least = device, pad, least
+        self.ids = torch.from_numpy(rows.ids).to(device)
+        self.starts = torch.from_numpy(rows.offsets[:-1].astype(np.int64)).to(device)
+        cut = np.minimum(rows.lengths, most).astype(np.int64)
+        self.counts = torch.from_numpy(cut).to(device)
+        self.lengths = np.maximum(cut, least)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def batch(self, rows: Tensor, longest: int) -> tuple[Tensor, Tensor]:
+        """The sentences `rows` as padded ids [sentences, longest, rounded up] and their lengths."""
+        columns = torch.arange(-(-longest // ROUNDED) * ROUNDED, device=self.device)
+        counts = self.counts[rows]
+        own = columns < counts.unsqueeze(1)
+        ids = self.ids[torch.where(own, self.starts[rows].unsqueeze(1) + columns, 0)]
+        return torch.where(own, ids, self.pad), counts.clamp(min=self.least)
 
 
 def draw(weights: Array, rng: np.random.Generator) -> Array:
@@ -50,18 +60,22 @@ def draw(weights: Array, rng: np.random.Generator) -> Array:
     return np.repeat(np.arange(len(weights)), np.floor(weights + rng.random(len(weights))).astype(int))
 
 
-def batches(rows: Array, lengths: Array, size: int, rng: np.random.Generator) -> Iterator[Array]:
-    """Full batches of rows of similar length, in random order."""
+def batches(
+    texts: Resident, rows: Array, size: int, rng: np.random.Generator
+) -> Iterator[tuple[Tensor, int]]:
+    """Full batches of rows of similar length, in random order, and their longest."""
     rng.shuffle(rows)
-    chunks = [rows[start : start + SORTED * size] for start in range(0, len(rows), SORTED * size)]
-    rows = np.concatenate([chunk[np.argsort(lengths[chunk], kind="stable")] for chunk in chunks])
-    count = max(len(rows) // size, 1)
-    for index in rng.permutation(count):
-        yield rows[index * size : (index + 1) * size]
+    for start in range(0, len(rows), SORTED * size):
+        chunk = rows[start : start + SORTED * size]
+        chunk = chunk[np.argsort(texts.lengths[chunk], kind="stable")]
+        there = torch.from_numpy(chunk).to(texts.device)
+        for index in rng.permutation(max(len(chunk) // size, 1)):
+            some = slice(index * size, (index + 1) * size)
+            yield there[some], int(texts.lengths[chunk[some][-1]])
 
 
 def train(
-    network: Network,
+    network: nn.Module,
     texts: Resident,
     weights: Array,
     targets: Tensor,
@@ -69,8 +83,8 @@ def train(
     seed: int,
     report: Report,
     seconds: float = math.inf,
-) -> Network:
-    """Train `network` on the texts' `targets` [rows, labels], and return the average of its weights.
+) -> nn.Module:
+    """Train `network` towards `targets`, logits [rows, labels], and return the average of its weights.
 
     After `seconds` the training is over, the learning rate having fallen faster.
     """
@@ -78,17 +92,18 @@ def train(
     optimiser = _optimiser(network, fit)
     average = copy.deepcopy(network).eval().requires_grad_(False)
     step, progress, start = 0, 0.0, time.monotonic()
-    planned = planned_steps(weights, fit)
+    planned = max(int(weights.sum()) // fit.batch, 1) * fit.epochs
     for epoch in range(fit.epochs):
         total, first = torch.zeros((), device=texts.device), step
         network.train()
-        for rows in batches(draw(weights, rng), texts.lengths, fit.batch, rng):
+        for rows, longest in batches(texts, draw(weights, rng), fit.batch, rng):
             progress = max(step / planned, (time.monotonic() - start) / seconds)
             if progress >= 1:
                 break
             for group in optimiser.param_groups:
                 group["lr"] = fit.rate * schedule(progress)
-            total += _step(network, optimiser, texts, rows, targets, fit.word_dropout)
+            ids, lengths = texts.batch(rows, longest)
+            total += _step(network, optimiser, ids, lengths, targets[rows], fit)
             step += 1
             _follow(average, network, min(fit.averaging, step / (step + 9)))
         if step > first:
@@ -98,63 +113,67 @@ def train(
     return average
 
 
-def planned_steps(weights: Array, fit: Fit) -> int:
-    """The steps of a whole training, give or take chance."""
-    return max(int(weights.sum()) // fit.batch, 1) * fit.epochs
-
-
 def schedule(progress: float) -> float:
     """The learning rate's factor: a warm-up, then half a cosine down to nothing."""
     return min(progress / WARM_UP, 0.5 * (1 + math.cos(math.pi * progress)))
 
 
-def autocast(device: torch.device) -> torch.autocast:
-    """bfloat16 on a GPU, nothing elsewhere."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+def autocast(network: nn.Module) -> torch.autocast:
+    """bfloat16 on a GPU where the weights are float32, nothing elsewhere."""
+    weight = next(network.parameters())
+    mixed = weight.device.type == "cuda" and weight.dtype == torch.float32
+    return torch.autocast(weight.device.type, torch.bfloat16, enabled=mixed)
 
 
 @torch.inference_mode()
-def probabilities(network: Network, texts: Resident) -> Tensor:
-    """What a network says of every text, [rows, labels]."""
+def over_all(
+    network: nn.Module, texts: Resident, call: Callable[..., Tensor], budget: int = BUDGET
+) -> Tensor:
+    """What `call`, a method of the network, says of every text, in batches of `budget` ids."""
     network.eval()
     order = np.argsort(texts.lengths, kind="stable")
-    parts = []
-    with autocast(texts.device):
-        for start in range(0, len(order), LABELLING_BATCH):
-            logits = network(*texts.batch(order[start : start + LABELLING_BATCH]))
-            parts.append(functional.softmax(logits.float(), dim=1))
-    result = torch.cat(parts)
-    return torch.empty_like(result).index_copy_(0, torch.from_numpy(order).to(texts.device), result)
+    there = torch.from_numpy(order).to(texts.device)
+    parts, stop = [], len(order)
+    with autocast(network):
+        while stop > 0:
+            longest = int(texts.lengths[order[stop - 1]])
+            start = max(stop - max(budget // (longest + ROUNDED), 1), 0)
+            parts.append(call(*texts.batch(there[start:stop], longest)).float())
+            stop = start
+    result = torch.cat(parts[::-1])
+    return torch.empty_like(result).index_copy_(0, there, result)
+
+
+def _step(
+    network: nn.Module, optimiser: torch.optim.AdamW, ids: Tensor, lengths: Tensor, targets: Tensor, fit: Fit
+) -> Tensor:
+    if fit.word_dropout:
+        dropped = (torch.rand(ids.shape, device=ids.device) < fit.word_dropout) & (ids != PAD)
+        ids = torch.where(dropped, UNKNOWN, ids)
+    with autocast(network):
+        logits = network(ids, lengths)
+    wanted = functional.softmax(targets.float() / fit.temperature, dim=1)
+    loss = fit.temperature**2 * functional.cross_entropy(logits.float() / fit.temperature, wanted)
+    optimiser.zero_grad()
+    loss.backward()
+    nn.utils.clip_grad_norm_(network.parameters(), STEEPEST)
+    optimiser.step()
+    return loss.detach()
 
 
 @torch.no_grad()
-def _follow(average: Network, network: Network, keep: float) -> None:
+def _follow(average: nn.Module, network: nn.Module, keep: float) -> None:
     """Move the average towards the network, keeping a share of what it was."""
     torch._foreach_lerp_(list(average.parameters()), list(network.parameters()), 1 - keep)
 
 
-def _optimiser(network: Network, fit: Fit) -> torch.optim.AdamW:
-    embedding = network.embedding.weight
-    others = [parameter for parameter in network.parameters() if parameter is not embedding]
-    groups = [{"params": [embedding], "weight_decay": 0.0}, {"params": others, "weight_decay": fit.decay}]
-    return torch.optim.AdamW(groups, lr=fit.rate, fused=True)
-
-
-def _step(
-    network: Network,
-    optimiser: torch.optim.AdamW,
-    texts: Resident,
-    rows: Array,
-    targets: Tensor,
-    word_dropout: float,
-) -> Tensor:
-    ids, lengths = texts.batch(rows)
-    dropped = (torch.rand(ids.shape, device=texts.device) < word_dropout) & (ids != PAD)
-    with autocast(texts.device):
-        logits = network(torch.where(dropped, UNKNOWN, ids), lengths)
-    wanted = targets[torch.from_numpy(rows).to(texts.device)]
-    loss = functional.cross_entropy(logits.float(), wanted)
-    optimiser.zero_grad()
-    loss.backward()
-    optimiser.step()
-    return loss.detach()
+def _optimiser(network: nn.Module, fit: Fit) -> torch.optim.AdamW:
+    free = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
+    groups: dict[bool, list[Tensor]] = {True: [], False: []}
+    for parameter in network.parameters():
+        groups[parameter.ndim > 1 and id(parameter) not in free].append(parameter)
+    settings = [
+        {"params": groups[True], "weight_decay": fit.decay},
+        {"params": groups[False], "weight_decay": 0.0},
+    ]
+    return torch.optim.AdamW(settings, lr=fit.rate, fused=True)

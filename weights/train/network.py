@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from ragged import load_arrays
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -37,12 +38,9 @@ class Network(nn.Module):
 
     def forward(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """Logits of a padded batch: `ids` [sentences, longest], of which `lengths` [sentences] count."""
-        embedded = self.embedding_dropout(self.embedding(ids)).transpose(1, 2)
-        pooled = [
-            _pool(layer(embedded), lengths - layer.kernel_size[0] + 1) for layer in self.convolution.values()
-        ]
-        features = torch.cat(pooled, dim=1)
-        features = self.feature_dropout(features)
+        embedded = self.embedding_dropout(self.embedding(ids)).transpose(1, 2).unsqueeze(2)
+        pooled = [_pool(embedded, layer, lengths) for layer in self.convolution.values()]
+        features = self.feature_dropout(torch.cat(pooled, dim=1))
         gate = functional.softmax(self.gate(features), dim=1)
         outputs = torch.stack([expert(features) for expert in self.experts], dim=1)
         values = (gate.unsqueeze(2) * outputs).sum(dim=1)
@@ -52,10 +50,15 @@ class Network(nn.Module):
         return last(values)
 
 
-def _pool(values: Tensor, windows: Tensor) -> Tensor:
-    """The maximum of [sentences, filters, all windows] over a sentence's own `windows`, then ReLU."""
-    foreign = torch.arange(values.shape[2], device=values.device) >= windows.unsqueeze(1)
-    return functional.relu(values.masked_fill(foreign.unsqueeze(1), -torch.inf).amax(dim=2))
+def _pool(embedded: Tensor, layer: nn.Conv1d, lengths: Tensor) -> Tensor:
+    """A convolution's maximum over a sentence's own windows, then ReLU.
+
+    Two-dimensional, since there cuDNN takes channels last, which is how the embedded words lie.
+    """
+    values = functional.conv2d(embedded, layer.weight.unsqueeze(2), layer.bias)
+    windows = lengths - layer.kernel_size[0] + 1
+    foreign = torch.arange(values.shape[3], device=values.device) >= windows.unsqueeze(1)
+    return functional.relu(values.masked_fill(foreign[:, None, None], -torch.inf).amax(dim=(2, 3)))
 
 
 def initial_embedding(spec: ModelSpec, words: list[bytes], vectors: list[Path], seed: int) -> Tensor:
@@ -63,9 +66,9 @@ def initial_embedding(spec: ModelSpec, words: list[bytes], vectors: list[Path], 
     embedding = np.random.default_rng(seed).normal(0, 0.1, (spec.vocabulary_size, spec.embedding))
     start = 0
     for path in vectors:
-        with np.load(path) as file:
-            known = {word.encode(): row for row, word in enumerate(file["words"].tolist())}
-            table = file["vecs"].astype(np.float32)
+        file = load_arrays(path)
+        known = {word.encode(): row for row, word in enumerate(file["words"].tolist())}
+        table = file["vecs"].astype(np.float32)
         stop = min(start + table.shape[1], spec.embedding)
         found = [row for row, word in enumerate(words) if word in known and word not in SPECIAL]
         embedding[found, start:stop] = table[[known[words[row]] for row in found], : stop - start]
