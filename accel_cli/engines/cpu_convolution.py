@@ -42,8 +42,8 @@ def product(rows: Floats, matrix: Floats) -> Floats:
 class FoldedConvolution:
     """Convolutions as sums of table rows (rewrite 1 of model.folding).
 
-    A word's rows are made when the word first turns up, and kept: the tables fill with the words that
-    the text really holds.
+    A word gets a place in the tables when it first turns up, and keeps it. So the tables take memory
+    for the words that the text really holds, and frequent words, which turn up early, lie together.
     """
 
     def __init__(self, spec: ModelSpec, weights: Weights) -> None:
@@ -51,11 +51,12 @@ class FoldedConvolution:
         self._embedding = weights.embedding
         self._matrix = tap_matrix(weights.convolutions)
         self._bias = np.concatenate([layer.bias for layer in weights.convolutions])
-        self._made = np.zeros(spec.vocabulary_size, dtype=np.bool_)
+        self._places = np.full(spec.vocabulary_size, -1, dtype=np.intp)
+        self._taken = 0
         self._making = threading.Lock()
         shape = (spec.taps, spec.vocabulary_size, spec.filters)
         try:
-            self._tables: Floats = np.empty(shape, dtype=np.float32)  # memory is taken row by row, as written
+            self._tables: Floats = np.empty(shape, dtype=np.float32)  # memory is taken as rows are written
         except MemoryError:
             raise DeviceError(
                 f"no memory for the folded tables ({np.prod(shape) * 4 / 2**30:.1f} GiB);"
@@ -66,16 +67,18 @@ class FoldedConvolution:
         """Pooled features [sentences, widths * filters] of sentences that are sorted by length."""
         if not isinstance(batch, TokenBatch):
             raise DeviceError("folded tables take no embeddings; open the engine with embeddings=True")
-        self._make_rows(batch.ids)
-        ids = batch.ids.astype(np.intp)
+        places = self._places[batch.ids]
+        if places.min() < 0:
+            self._make_rows(batch.ids)
+            places = self._places[batch.ids]
         out = np.empty((len(batch), self._spec.features), dtype=np.float32)
         for start, stop in _groups(batch.lengths, _CACHED // self._spec.filters):
             offsets, lengths = batch.offsets[start:stop], batch.lengths[start:stop]
-            self._pool(ids, offsets.astype(np.intp), lengths, out[start:stop])
+            self._pool(places, offsets.astype(np.intp), lengths, out[start:stop])
         out += self._bias
         return np.maximum(out, 0.0, out=out)
 
-    def _pool(self, ids: Positions, offsets: Positions, lengths: npt.NDArray[Any], out: Floats) -> None:
+    def _pool(self, places: Positions, offsets: Positions, lengths: npt.NDArray[Any], out: Floats) -> None:
         """The largest sum of table rows over the windows of each sentence, into `out`.
 
         All sentences get as many windows as the longest has; a shorter one meets its last window
@@ -87,26 +90,26 @@ class FoldedConvolution:
             windows = np.minimum(np.arange(lengths[-1] - width + 1), last) + offsets[:, None]
             sums = np.empty((*windows.shape, filters), dtype=np.float32)
             rows = np.empty_like(sums)
-            self._tables[tap].take(ids.take(windows), axis=0, out=sums, mode="clip")
+            self._tables[tap].take(places.take(windows), axis=0, out=sums, mode="clip")
             for j in range(1, width):
                 windows += 1
-                self._tables[tap + j].take(ids.take(windows), axis=0, out=rows, mode="clip")
+                self._tables[tap + j].take(places.take(windows), axis=0, out=rows, mode="clip")
                 sums += rows
             sums.max(axis=1, out=out[:, column : column + filters])
             tap, column = tap + width, column + filters
 
     def _make_rows(self, ids: npt.NDArray[np.integer]) -> None:
         """Make the table rows of all words of `ids` that have none yet."""
-        if self._made[ids].all():
-            return
         with self._making:
             words = np.unique(ids)
-            words = words[~self._made[words]]
+            words = words[self._places[words] < 0]
             for first in range(0, len(words), _NEW_WORDS):
                 some = words[first : first + _NEW_WORDS]
-                rows = product(self._embedding[some], self._matrix)
-                self._tables[:, some] = rows.reshape(len(some), self._spec.taps, -1).transpose(1, 0, 2)
-                self._made[some] = True
+                rows = product(self._embedding[some], self._matrix).reshape(len(some), self._spec.taps, -1)
+                end = self._taken + len(some)
+                self._tables[:, self._taken : end] = rows.transpose(1, 0, 2)
+                self._places[some] = np.arange(self._taken, end)  # last: other threads look here
+                self._taken = end
 
 
 class Im2colConvolution:
