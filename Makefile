@@ -34,7 +34,7 @@ test-extras: $(ENV_EXTRAS)  ## the tests that need heavy packages: PyTorch, CuPy
 
 test-gpu: $(ENV_CUDA)  ## all tests that need a GPU; writes $(REPORTS)/test-gpu.txt
 	mkdir -p $(REPORTS)
-	{ $(RUN) -m accel_cli info && $(RUN) -m pytest -m gpu; } 2>&1 | tee $(REPORTS)/test-gpu.txt
+	{ $(RUN) -m accel_cli info && $(RUN) -m pytest -m gpu; } 2>&1 | sed "s#$(CURDIR)/##g" | tee $(REPORTS)/test-gpu.txt
 
 sanitize: $(SANITIZERS:%=sanitize-%)  ## the kernel tests under compute-sanitizer; side by side with -j4
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,14 +12,16 @@ import numpy.typing as npt
 from accel_cli.batches import Batch, Floats, Predictions
 from accel_cli.engines.base import Plan
 from accel_cli.engines.open import open_engine
-from accel_cli.errors import UsageError
+from accel_cli.errors import AccelError, UsageError
 from accel_cli.model.config import Config, load_config
 from accel_cli.model.inputs import embedding_batch, token_batch
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.text.vocabulary import load_vocabulary
 
+_CLOSED = "the classifier is closed; load another one"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)  # arrays have no one equality
 class Classification:
     """What a model says of each of n sentences.
 
@@ -50,6 +51,7 @@ class Classifier:
         )
         self.engine = open_engine(config, device, embeddings=embeddings)
         self._embeddings = embeddings
+        self._closed = False
         self._names = np.array(spec.labels)
 
     @classmethod
@@ -69,9 +71,8 @@ class Classifier:
         the configuration. `embeddings` prepares for `predict_embeddings`. Raises AccelError.
         """
         loaded = load_config(config)
-        asked = {"precision": precision, "batch": batch, "streams": streams}
-        changes: dict[str, Any] = {key: value for key, value in asked.items() if value is not None}
-        return cls(replace(loaded, plan=replace(loaded.plan, **changes)), device, embeddings=embeddings)
+        plan = loaded.plan.overridden(precision=precision, batch=batch, streams=streams)
+        return cls(replace(loaded, plan=plan), device, embeddings=embeddings)
 
     @property
     def plan(self) -> Plan:
@@ -103,7 +104,8 @@ class Classifier:
         return self._classify(self._cut(embedding_batch(self.config.model, np.asarray(values))))
 
     def close(self) -> None:
-        """Release the device; the classifier cannot be used afterwards."""
+        """Release the device; the classifier cannot be used afterwards, and what runs fails: UsageError."""
+        self._closed = True
         self.engine.close()
 
     def __enter__(self) -> Classifier:
@@ -116,12 +118,19 @@ class Classifier:
         size = self.plan.batch
         return [batch.rows(i, min(i + size, len(batch))) for i in range(0, len(batch), size)]
 
-    def _classify(self, batches: Iterable[Batch]) -> Classification:
-        tickets = [self.engine.submit(batch) for batch in batches]
-        if not tickets:
+    def _classify(self, batches: Sequence[Batch]) -> Classification:
+        if self._closed:
+            raise UsageError(_CLOSED)
+        if not batches:
             nothing = np.zeros((0, len(self.labels)), dtype=np.float32)
             return Classification(self._names[:0], nothing, nothing)
-        found = Predictions.concatenate([ticket.result() for ticket in tickets])
+        try:
+            tickets = [self.engine.submit(batch) for batch in batches]
+            found = Predictions.concatenate([ticket.result() for ticket in tickets])
+        except Exception as error:
+            if self._closed and not isinstance(error, AccelError):  # another thread closed it meanwhile
+                raise UsageError(_CLOSED) from error
+            raise
         return Classification(self._names[found.labels], found.scores, found.logits)
 
 

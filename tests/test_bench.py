@@ -235,9 +235,20 @@ class TestCommand:
     def test_a_failed_run_leaves_the_json_as_it_was(self, tiny_path: Path, tmp_path: Path) -> None:
         path = tmp_path / "a.json"
         path.write_text("before")
+        options = ("--json", str(path), "--overwrite", "--input", "/nowhere/at-all.txt")
         with pytest.raises(InputError):
-            _bench("--config", str(tiny_path), "--json", str(path), "--input", "/nowhere/at-all.txt")
+            _bench("--config", str(tiny_path), *options)
         assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a.json", "before")]
+
+    def test_figures_that_exist_are_not_replaced_unasked(
+        self, tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("accel_cli.commands.bench.run", lambda *_: pytest.fail("measured first"))
+        (tmp_path / "a.json").write_text("before")
+        with pytest.raises(AccelError, match="exists already; say --overwrite"):
+            _bench("--config", str(tiny_path), "--json", str(tmp_path / "a.json"))
+        with pytest.raises(AccelError, match="the name of an output is empty"):
+            _bench("--config", str(tiny_path), "--json", "")
 
     def test_no_torch(self, tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "torch", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -200,3 +201,52 @@ def test_the_package_has_its_names() -> None:
     assert accel_cli.Classifier is Classifier
     with pytest.raises(AttributeError, match="has no attribute 'Klassifier'"):
         accel_cli.Klassifier  # noqa: B018
+
+
+@pytest.mark.parametrize("key", ["batch", "streams"])
+@pytest.mark.parametrize("value", [0, -5, 2.5, "4", True, 1 << 21])
+def test_sizes_of_the_plan_that_are_none(tiny_path: Path, key: str, value: Any) -> None:
+    with pytest.raises(UsageError, match=f"{key} must be a whole number from 1 to .*, got"):
+        Classifier.load(tiny_path, device="cpu", **{key: value})
+
+
+def test_sizes_may_come_from_numpy(tiny_path: Path) -> None:
+    with Classifier.load(tiny_path, device="cpu", batch=np.int64(3)) as made:
+        assert made.plan.batch == 3
+
+
+@pytest.mark.parametrize("device", ["CPU", "gpu", "", "cuda:", "cuda:-1", None, 0])
+def test_a_device_of_no_known_name(tiny_path: Path, device: Any) -> None:
+    with pytest.raises(UsageError, match=f"the device {device!r} is not one of auto, cpu, cuda, cuda:N"):
+        Classifier.load(tiny_path, device=device)
+
+
+def test_after_it_is_closed(tiny_path: Path) -> None:
+    made = Classifier.load(tiny_path, device="cpu")
+    made.close()
+    made.close()
+    for texts in (TEXTS, []):
+        with pytest.raises(UsageError, match="the classifier is closed; load another one"):
+            made.predict(texts)
+
+
+def test_closing_it_while_it_predicts(tiny_path: Path) -> None:
+    made = Classifier.load(tiny_path, device="cpu", batch=1, streams=1)
+
+    def until_closed() -> None:
+        while True:
+            made.predict(TEXTS * 20)
+
+    with ThreadPoolExecutor(3) as threads:
+        runs = [threads.submit(until_closed) for _ in range(3)]
+        time.sleep(0.1)
+        made.close()
+        for run in runs:
+            assert isinstance(run.exception(60), UsageError)
+
+
+def test_results_are_compared_by_identity(classifier: Classifier) -> None:
+    one, other = classifier.predict(TEXTS), classifier.predict(TEXTS)
+    assert one == one
+    assert one != other
+    assert len({one, other}) == 2

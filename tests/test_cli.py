@@ -32,7 +32,7 @@ def walk(command: click.Command, name: str) -> Iterator[tuple[str, click.Command
 TREE = dict(walk(cli, "accel"))
 
 
-def test_the_commands_of_the_issue_are_there() -> None:
+def test_all_commands_are_there() -> None:
     assert {"run", "bench", "validate", "info", "weights", "kernels"} <= set(COMMANDS)
     assert {f"accel weights {name}" for name in ("init", "convert", "check")} <= set(TREE)
 
@@ -45,6 +45,13 @@ def test_every_command_has_help(name: str, flag: str) -> None:
     assert result.exit_code == 0
     assert "Usage: " in result.output
     assert str(TREE[name].help).split()[0] in result.output
+
+
+@pytest.mark.parametrize("name", TREE)
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_every_command_has_help_by_itself(name: str, flag: str) -> None:
+    """However it is called first: click remembers what calls for help."""
+    assert CliRunner().invoke(TREE[name], [flag]).exit_code == 0
 
 
 @pytest.mark.parametrize("name", TREE)

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from records import failures, texts, write
+from records import chunks, failures, texts, write
 
 from accel_cli.errors import InputError, UsageError
-from accel_cli.text import lines, separated
+from accel_cli.text import lines, readers, separated
 
 _NUL_IN_CSV = pytest.mark.skipif(sys.version_info < (3, 11), reason="csv of Python 3.10 refuses NUL")
 
@@ -108,10 +108,13 @@ def test_a_line_without_an_end_is_not_gathered(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(lines, "BLOCK", 64)
     assert texts(write(tmp_path, "a.csv", f"text\n{'x' * 1000}\n")) == [b"x" * 1000]
     path = write(tmp_path, "a.csv", f"text\n{'x' * 900}\n{'x' * 5000}\n")
-    with pytest.raises(InputError, match=r"a\.csv:3: the line is longer than"):
+    with pytest.raises(InputError, match=r"a\.csv:3: the record that begins in this line is longer"):
         texts(path, rows=1)
     path = write(tmp_path, "b.csv", 'text\n"' + "xxxxxxxx\n" * 500)
     with pytest.raises(InputError, match=r"b\.csv:2: not valid csv: field larger than field limit \(1000\)"):
+        texts(path)
+    path = write(tmp_path, "c.csv", "text,x\n" + 'a,"\n",' * 500)  # of short lines and short fields
+    with pytest.raises(InputError, match=r"c\.csv:2: the record that begins in this line is longer"):
         texts(path)
 
 
@@ -123,3 +126,16 @@ def test_any_bytes_are_csv_or_an_error_of_ours(
     path = write(tmp_path_factory.getbasetemp(), "fuzz", b"text\n" + data)
     with contextlib.suppress(InputError):
         texts(path, kind=kind)
+
+
+def test_long_records_are_cut_and_come_in_short_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the memory that a chunk takes has a bound, whatever the number of its rows."""
+    monkeypatch.setattr(readers, "LINE_LIMIT", 10)
+    monkeypatch.setattr(readers, "CHUNK_BYTES", 30)
+    path = write(tmp_path, "a.csv", "text\n" + f"{'x' * 50}\n" * 7 + f"{'é' * 8}\n{'x' * 9}é\n")
+    found = chunks(path)
+    assert [len(chunk) for chunk in found] == [3, 3, 3]
+    assert [chunk.first for chunk in found] == [1, 4, 7]
+    assert [text for chunk in found for text in chunk.texts] == [b"x" * 10] * 7 + ["é".encode() * 5, b"x" * 9]

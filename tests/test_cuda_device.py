@@ -48,7 +48,7 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_cupy(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     reason = missing() or ""
-    assert 'CuPy is not installed: install CuPy with `pip install "accel-cli[cuda13]"`' in reason
+    assert 'CuPy is not installed: install CuPy from a checkout with `pip install ".[cuda13]"`' in reason
     assert "--device cpu" in reason
 
 
@@ -57,7 +57,11 @@ def test_cupy_that_cannot_be_imported(driver: None, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "cupy", None)
     reason = missing() or ""
     assert "CuPy cannot be imported (" in reason
-    assert "accel-cli[cuda13]" in reason
+    assert 'pip install ".[cuda13]"' in reason
+    assert reason.endswith("or use `--device cpu`")
+    with pytest.raises(DeviceError) as failure:
+        device.cupy()
+    assert "--device" not in str(failure.value)  # `accel kernels` has no such option
 
 
 def test_a_driver_that_is_too_old(cupy: Any) -> None:

@@ -83,7 +83,7 @@ def test_values_are_normal() -> None:
 
 
 def variance(name: str, shape: tuple[int, ...]) -> float:
-    """The variance that ../shared/model.md states for a tensor."""
+    """The variance that a tensor is to have."""
     if name.endswith("bias"):
         return 0.01
     if name.startswith("embedding"):

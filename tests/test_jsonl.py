@@ -46,7 +46,7 @@ def test_json(tmp_path: Path, line: bytes | str, text: bytes) -> None:
         (b"\xff", "not valid JSON"),
         ("[" * 200_000, "nested too deeply"),
         ('{"text": ' * 200_000, "nested too deeply"),
-        ('{"text": ' + "9" * 10_000 + "}", "4300"),
+        ('{"text": ' + "9" * 10_000 + "}", "not readable JSON: a number has more than 4300 digits"),
         ('"text"', "expected a JSON object, got str"),
         ("[1]", "expected a JSON object, got list"),
         ("null", "expected a JSON object, got NoneType"),
@@ -65,6 +65,12 @@ def test_broken_json_is_a_failed_record(tmp_path: Path, line: bytes | str, reaso
     assert len(found) == 1
     assert found[0].startswith(f"{path}:2: ")
     assert reason in found[0]
+    assert "sys." not in found[0]
+
+
+def test_a_long_text_is_cut_as_a_line_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "LINE_LIMIT", 10)
+    assert texts(write(tmp_path, "a.jsonl", '{"text": "xxxxxxxxx\u00e9"}\n')) == [b"x" * 9]
 
 
 def test_another_key(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_it_is_named_and_started_as_promised(wheel: Path) -> None:
     assert wheel.name.startswith("accel_cli-")
     with zipfile.ZipFile(wheel) as archive:
         entries = {name.rpartition("/")[2]: name for name in archive.namelist() if ".dist-info/" in name}
-        assert b"accel = accel_cli.commands:main" in archive.read(entries["entry_points.txt"])
+        assert b"accel = accel_cli.__main__:main" in archive.read(entries["entry_points.txt"])
         metadata = archive.read(entries["METADATA"]).decode()
     assert "Requires-Python: >=3.10" in metadata
     assert "License-Expression: Apache-2.0" in metadata or "License: Apache-2.0" in metadata
@@ -113,6 +113,7 @@ def test_it_is_named_and_started_as_promised(wheel: Path) -> None:
         "pyyaml",
         "rich",
         "safetensors",
+        "threadpoolctl",
     }
     assert "[ctk]" not in metadata
     assert "LICENSE" in entries

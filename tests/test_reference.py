@@ -26,7 +26,7 @@ def linear(x: list[float], layer: Layer) -> list[float]:
 
 
 def loops(spec: ModelSpec, weights: Weights, sentence: Rows) -> dict[str, Any]:
-    """Every checkpoint of one sentence [tokens][dimension], after ../shared/model.md, in plain Python."""
+    """Every checkpoint of one sentence [tokens][dimension] in plain Python."""
     found: dict[str, Any] = {"embedding": sentence}
     features: list[float] = []
     for width, layer in zip(spec.widths, weights.convolutions, strict=True):

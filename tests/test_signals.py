@@ -25,6 +25,7 @@ def no_signal_ignored() -> None:
     """Undo what a shell does to jobs in the background, the tests among them."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture
@@ -73,7 +74,9 @@ def check_prefix(rows: bytes, said: str) -> None:
     assert f"accel: stopped early; {len(lines)} rows were written, all of them whole" in said.splitlines()
 
 
-SIGNALS = pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+SIGNALS = pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+)
 
 
 @SIGNALS
@@ -163,6 +166,35 @@ def wait_for_rows(folder: Path, process: subprocess.Popen[bytes]) -> None:
     while process.poll() is None and not sum(entry.stat().st_size for entry in folder.iterdir()):
         time.sleep(0.01)
     assert process.poll() is None
+
+
+@SIGNALS
+def test_a_command_that_has_no_rows(tiny_path: Path, tmp_path: Path, number: int, code: int) -> None:
+    """`accel bench`, which is ended while its file of figures is open."""
+    line = command("bench", "--config", tiny_path, "--repeats", "1000000", "--json", tmp_path / "a.json")
+    process = subprocess.Popen(line, cwd=ROOT, stderr=subprocess.PIPE, preexec_fn=no_signal_ignored)
+    assert process.stderr is not None
+    while b"timing" not in process.stderr.readline():
+        assert process.poll() is None
+    assert len(list(tmp_path.iterdir())) == 1
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert list(tmp_path.iterdir()) == []
+    assert b"Traceback" not in said
+
+
+def test_ctrl_c_while_modules_load() -> None:
+    script = (
+        "import sys, runpy\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "runpy.run_module('accel_cli', run_name='__main__')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 # Within this process

@@ -195,3 +195,13 @@ def test_the_school_network_passes_its_goldens() -> None:
     done = subprocess.run(line, capture_output=True, timeout=900, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
     assert "FAIL" not in done.stdout.decode()
+
+
+def test_goldens_that_exist_are_replaced_only_when_asked(here: Callable[..., Result], tmp_path: Path) -> None:
+    (tmp_path / "g").write_bytes(b"mine")
+    refused = here("--make-golden", tmp_path / "g")
+    assert "exists already; say --overwrite" in str(refused.exception)
+    assert (tmp_path / "g").read_bytes() == b"mine"
+    assert here("--make-golden", tmp_path / "g", "--overwrite").exception is None
+    load_tensors(tmp_path / "g")
+    assert "the name of an output is empty" in str(here("--make-golden", "").exception)

@@ -207,7 +207,7 @@ def test_a_place_that_cannot_be_written(tmp_path: Path, tensors: Tensors, inside
     blocker.write_bytes(b"")
     (tmp_path / "folder" / "full").mkdir(parents=True)
     target = blocker / "w" if inside else tmp_path / "folder"
-    with pytest.raises(OutputError, match="cannot write "):
+    with pytest.raises(OutputError, match=r"cannot write .*file|is a folder; name a file"):
         save_weights(target, SPEC, tensors)
     assert sorted(tmp_path.iterdir()) == [blocker, tmp_path / "folder"]
 

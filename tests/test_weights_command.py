@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +13,10 @@ from conftest import Accel
 from safetensors.numpy import save_file
 
 from accel_cli.commands import cli
+from accel_cli.errors import OutputError, WeightsError
 from accel_cli.model.config import Config
 from accel_cli.model.generate import generate
-from accel_cli.model.weights import digest, load_tensors, load_weights, save_weights
+from accel_cli.model.weights import digest, load_tensors, load_weights, save_tensors, save_weights, shape_text
 
 
 def error_of(done: object) -> str:
@@ -128,3 +131,74 @@ def test_an_output_that_cannot_be_written(accel: Accel, tmp_path: Path) -> None:
 )
 def test_usage(line: list[str], code: int) -> None:
     assert CliRunner().invoke(cli, ["weights", *line]).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"gate.bias": np.full(3, np.nan, np.float32)}, "gate.bias holds NaN or infinity"),
+        ({"gate.bias": None}, "missing gate.bias"),
+        ({"gate.bias": np.zeros(4, np.float32)}, "gate.bias has shape [4], expected [3]"),
+    ],
+)
+def test_checking_needs_no_configuration(
+    tiny: Config, tmp_path: Path, change: dict[str, np.ndarray | None], words: str
+) -> None:
+    path = tmp_path / "w"
+    tensors = {**generate(tiny.model, 3), **change}
+    kept = {name: tensor for name, tensor in tensors.items() if tensor is not None}
+    save_tensors(path, kept, {"format": "accel-weights", "shape": shape_text(tiny.model)})
+    with pytest.raises(WeightsError) as failure:
+        cli.main(["weights", "check", str(path)], standalone_mode=False)
+    assert str(failure.value) == f"{path} does not fit the shape in its metadata: {words}"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "words"),
+    [
+        ({}, "holds no weights of accel: its format is unknown, not accel-weights"),
+        ({"format": "accel-golden"}, "holds no weights of accel: its format is accel-golden"),
+        ({"format": "accel-weights"}, "records no shape in its metadata"),
+        ({"format": "accel-weights", "shape": "[3]"}, "records no shape in its metadata"),
+    ],
+)
+def test_checking_a_file_of_another_kind(tmp_path: Path, metadata: dict[str, str], words: str) -> None:
+    save_tensors(tmp_path / "w", {"a": np.ones(3, np.float32)}, metadata)
+    with pytest.raises(WeightsError) as failure:
+        cli.main(["weights", "check", str(tmp_path / "w")], standalone_mode=False)
+    assert words in str(failure.value)
+
+
+def test_checking_a_foreign_file(tmp_path: Path) -> None:
+    save_file({"a": np.ones(3, np.float32)}, tmp_path / "w")
+    with pytest.raises(WeightsError, match="is not a file of accel's: it carries no sha256; write it with"):
+        cli.main(["weights", "check", str(tmp_path / "w")], standalone_mode=False)
+
+
+def test_a_link_is_followed_and_rights_are_kept(tiny_path: Path, tmp_path: Path) -> None:
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "real").chmod(0o606)
+    (tmp_path / "link").symlink_to("real")
+    line = ["weights", "init", "--config", str(tiny_path), "--overwrite", "--output"]
+    cli.main([*line, str(tmp_path / "link")], standalone_mode=False)
+    assert (tmp_path / "link").is_symlink()
+    load_tensors(tmp_path / "real")
+    assert stat.S_IMODE((tmp_path / "real").stat().st_mode) == 0o606
+
+
+def test_the_rights_of_a_new_file_follow_the_umask(tiny: Config, tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        save_weights(tmp_path / "w", tiny.model, generate(tiny.model, 3))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "w").stat().st_mode) == 0o640
+
+
+def test_a_pipe_is_no_place_for_weights(tiny_path: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for more in ([], ["--overwrite"]):
+        line = ["weights", "init", "--config", str(tiny_path), "--output", str(tmp_path / "pipe"), *more]
+        with pytest.raises(OutputError, match="is a pipe or a device, which cannot hold this output"):
+            cli.main(line, standalone_mode=False)
+    assert (tmp_path / "pipe").is_fifo()

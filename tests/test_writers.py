@@ -189,12 +189,57 @@ def test_a_folder_that_comes_in_between(tmp_path: Path) -> None:
     path = tmp_path / "out.tsv"
 
     def write() -> None:
-        with opened_output(str(path), False):
+        with opened_output(str(path), True):
             path.mkdir()
 
     with pytest.raises(OutputError, match=r"cannot write .*out\.tsv: Is a directory; name another file"):
         write()
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.tsv"]
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_comes_in_between_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    path = tmp_path / "out.tsv"
+
+    def no_link(*names: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    def write(others: str | None) -> None:
+        with opened_output(str(path), False) as file:
+            write_all(file, b"ours")
+            if others:
+                path.write_text(others)
+
+    if not links:
+        monkeypatch.setattr("os.link", no_link)
+    with pytest.raises(OutputError, match=r"out\.tsv has come to exist meanwhile; say --overwrite"):
+        write("theirs")
+    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("out.tsv", "theirs")]
+    path.unlink()
+    write(None)
+    assert [(entry.name, entry.read_text()) for entry in tmp_path.iterdir()] == [("out.tsv", "ours")]
+
+
+def test_what_is_replaced_keeps_its_rights(tmp_path: Path) -> None:
+    path = tmp_path / "out.tsv"
+    path.write_text("old")
+    path.chmod(0o604)
+    with opened_output(str(path), True):
+        pass
+    assert stat.S_IMODE(path.stat().st_mode) == 0o604
+
+
+def test_names_that_are_none(tmp_path: Path) -> None:
+    assert refusal("") == "the name of an output is empty; name a file"
+    assert refusal(f"{tmp_path}/new/") == f"{tmp_path}/new/ is a folder; name a file"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_within_is_not_one_of_the_output(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError), opened_output(str(tmp_path / "out.tsv"), False):
+        (tmp_path / "none").read_bytes()
 
 
 def test_a_socket_is_no_output(tmp_path: Path) -> None:

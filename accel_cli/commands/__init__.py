@@ -12,16 +12,20 @@ from typing import Any, NoReturn, TextIO
 import click
 
 from accel_cli import __version__
+from accel_cli.commands.signals import Interruptions
 from accel_cli.errors import AccelError, AccelWarning
 
 COMMANDS = {
     "run": "Classify sentences from files or stdin.",
+    "eval": "Compare a model's labels with those in a file.",
+    "train": "Train a model on your own labels.",
     "bench": "Measure how fast a plan runs here.",
     "validate": "Check every engine and plan against golden outputs.",
     "info": "Show versions, devices and the plan that would be used.",
     "weights": "Generate, convert and check weights.",
     "kernels": "Compile every kernel, without a GPU, and show what it takes.",
 }
+HELP = {"help_option_names": ("-h", "--help")}  # of every command, in whatever way it is called
 
 
 class LazyGroup(click.Group):
@@ -44,7 +48,7 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, context_settings=HELP)
 @click.version_option(__version__, prog_name="accel")
 @click.option("--debug", is_flag=True, envvar="ACCEL_DEBUG", help="Show the traceback of an error.")
 def cli(debug: bool) -> None:
@@ -53,13 +57,14 @@ def cli(debug: bool) -> None:
 
 
 def main() -> NoReturn:
-    """Run the command line and exit: 0 well, 1 failed, 2 called wrongly, 130 by Ctrl-C, 143 by SIGTERM."""
+    """Run the command line and exit: 0 well, 1 failed, 2 called wrongly, 128 + N by signal N."""
     # The CPU engine has threads of its own; BLAS threads inside them would only be in the way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _warn
     stdout = sys.stdout
     try:
-        code = cli.main(standalone_mode=False) or 0
+        with Interruptions():
+            code = cli.main(standalone_mode=False) or 0
     except click.ClickException as error:
         error.show()
         code = error.exit_code

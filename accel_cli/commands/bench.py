@@ -6,14 +6,16 @@ from contextlib import ExitStack
 
 import click
 
+from accel_cli.bench.inputs import TOKENS
 from accel_cli.bench.peers import PEERS
 from accel_cli.bench.suite import Job, run
 from accel_cli.bench.tables import show
-from accel_cli.commands.options import configured, model_options, plan_options, say
+from accel_cli.commands import HELP
+from accel_cli.commands.options import configured, model_options, option, plan_options, say
 from accel_cli.text.writers import opened_output
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.option(
     "--sentences",
     type=click.IntRange(min=1),
@@ -22,6 +24,15 @@ from accel_cli.text.writers import opened_output
     envvar="ACCEL_SENTENCES",
     show_envvar=True,
     help="Sentences to classify; of a file, the first ones.",
+)
+@click.option(
+    "--tokens",
+    type=click.IntRange(1, 1 << 16),
+    default=TOKENS,
+    show_default=True,
+    envvar="ACCEL_TOKENS",
+    show_envvar=True,
+    help="Tokens of a generated sentence on average, where the model takes any length.",
 )
 @click.option(
     "--repeats",
@@ -55,14 +66,17 @@ from accel_cli.text.writers import opened_output
     show_envvar=True,
     help="Write all figures to a file.",
 )
+@option("--overwrite", is_flag=True, help="Replace a file of figures that exists.")
 @model_options
 @plan_options
 def command(
     sentences: int,
+    tokens: int,
     repeats: int,
     path: str | None,
     peer: str | None,
     report: str | None,
+    overwrite: bool,
     config: str,
     device: str,
     precision: str | None,
@@ -78,8 +92,8 @@ def command(
     loaded = configured(config, precision=precision, batch=batch, streams=streams)
     with ExitStack() as stack:
         # opened first: minutes of measuring must not end in "no such folder"
-        file = stack.enter_context(opened_output(report, overwrite=True)) if report else None
-        found = run(loaded, device, Job(sentences, repeats, path, peer), say)
+        file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
+        found = run(loaded, device, Job(sentences, repeats, path, peer, tokens), say)
         if report != "-":
             show(found)
         if file is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from accel_cli import __version__, resources
+from accel_cli.commands import HELP
 from accel_cli.commands.options import configured, model_options, option, plan_options
 from accel_cli.cuda.device import choose, facts, missing
 from accel_cli.engines.planner import make_plan
@@ -17,7 +18,7 @@ from accel_cli.errors import DeviceError
 _PACKAGES = ("numpy", "safetensors", "cupy-cuda13x", "cupy-cuda12x")
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @option("--plan", "only_plan", is_flag=True, help="Print the plan alone, one key a line.")
 @model_options
 @plan_options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from accel_cli.commands import HELP
 from accel_cli.cuda.compiler import ARCHITECTURES, compile_kernel, compiler_version, options, usage
 from accel_cli.errors import AccelError
 from accel_cli.kernels.catalogue import variants
@@ -13,7 +14,7 @@ class KernelsSpill(AccelError):
     """A kernel needs more registers than there are."""
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.option(
     "--arch",
     "architectures",

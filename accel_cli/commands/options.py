@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
 import click
 
-from accel_cli.model.config import PRECISIONS, Config, load_config
+from accel_cli.cuda.device import known
+from accel_cli.errors import UsageError
+from accel_cli.model.config import MOST, PRECISIONS, Config, load_config
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -22,9 +23,10 @@ class Device(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The value, if it is one of these."""
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", str(value)):
-            self.fail(f"{value!r} is not one of auto, cpu, cuda, cuda:N", param, ctx)
-        return str(value)
+        try:
+            return known(value)
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
 
 
 def option(name: str, *names: str, **settings: Any) -> Callable[[Command], Command]:
@@ -59,10 +61,10 @@ def plan_options(command: Command) -> Command:
     for decorate in (
         option(
             "--streams",
-            type=click.IntRange(1, 64),
+            type=click.IntRange(1, MOST["streams"]),
             help="Batches under way at once; on a CPU, worker threads.",
         ),
-        option("--batch", type=click.IntRange(1, 1 << 20), help="Sentences computed at once."),
+        option("--batch", type=click.IntRange(1, MOST["batch"]), help="Sentences computed at once."),
         option("--precision", type=click.Choice(PRECISIONS), help="Arithmetic of the network."),
     ):
         command = decorate(command)
@@ -72,8 +74,7 @@ def plan_options(command: Command) -> Command:
 def configured(config: str, **plan: Any) -> Config:
     """The configuration, with the plan's keys that are not None laid over it."""
     loaded = load_config(config)
-    asked = {key: value for key, value in plan.items() if value is not None}
-    return replace(loaded, plan=replace(loaded.plan, **asked))
+    return replace(loaded, plan=loaded.plan.overridden(**plan))
 
 
 def say(message: str) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from accel_cli.classifier import Classifier
+from accel_cli.commands import HELP
 from accel_cli.commands.options import configured, model_options, option, plan_options, say
 from accel_cli.commands.progress import Progress
 from accel_cli.commands.signals import Interruptions
@@ -20,7 +21,7 @@ from accel_cli.text.readers import KINDS, Source, default_inputs
 from accel_cli.text.writers import FIELDS, FORMATS, Formatter, opened_output, write_all
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @option(
     "--input", "inputs", type=click.Path(), multiple=True, help="A file, or - for stdin. May be repeated."
 )

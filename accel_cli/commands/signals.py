@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Interruptions:
-    """Turns SIGINT and SIGTERM into exceptions, but not inside `held`, unless they come twice."""
+    """Turns SIGINT, SIGTERM and SIGHUP into exceptions, but not inside `held`, unless they come twice."""
 
     def __init__(self) -> None:
         self._holding = False
@@ -18,8 +18,8 @@ class Interruptions:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Interruptions:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # a job in the background has Ctrl-C ignored
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as `&` does with Ctrl-C, and nohup
                 self._before[number] = signal.signal(number, self._arrived)
         return self
 
@@ -46,6 +46,6 @@ class Interruptions:
 
     @staticmethod
     def _raise(number: int) -> None:
-        if number == signal.SIGTERM:
-            raise SystemExit(143)
-        raise KeyboardInterrupt
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number)

@@ -8,15 +8,15 @@ from typing import Any
 import click
 
 from accel_cli import resources
-from accel_cli.commands.options import configured, model_options, plan_options, say
+from accel_cli.commands import HELP
+from accel_cli.commands.options import configured, model_options, option, plan_options, say
 from accel_cli.cuda.device import choose, missing
 from accel_cli.errors import AccelError, UsageError
-from accel_cli.model.config import Config
 from accel_cli.model.generate import obtain_weights
 from accel_cli.model.golden import load_golden, make_golden
-from accel_cli.model.weights import Weights
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.text.vocabulary import load_vocabulary
+from accel_cli.text.writers import claim
 from accel_cli.validation import Row, cases, check_case, check_tokens
 
 SENTENCES = resources.WEIGHTS / "sentences.txt"
@@ -26,18 +26,22 @@ class ValidationFailed(AccelError):
     """Some layer of some plan is out of tolerance."""
 
 
-@click.command()
+@click.command(context_settings=HELP)
 @click.option("--golden", envvar="ACCEL_GOLDEN", help="Golden outputs to compare with [the configuration's].")
-@click.option("--make-golden", envvar="ACCEL_MAKE_GOLDEN", help="Write golden outputs to this file instead.")
+@click.option(
+    "--make-golden", "target", envvar="ACCEL_MAKE_GOLDEN", help="Write golden outputs to this file instead."
+)
 @click.option(
     "--sentences", envvar="ACCEL_SENTENCES", help="With --make-golden: a text file [the shipped sentences]."
 )
+@option("--overwrite", is_flag=True, help="With --make-golden: replace a file that exists.")
 @model_options
 @plan_options
 def command(
     golden: str | None,
-    make_golden: str | None,
+    target: str | None,
     sentences: str | None,
+    overwrite: bool,
     config: str,
     device: str,
     **plan: Any,
@@ -48,16 +52,21 @@ def command(
     into the next one has no values to compare. Exits with 1 if any layer fails.
     """
     loaded = configured(config, **plan)
+    if target is not None:
+        claim(target, overwrite)
     weights = obtain_weights(loaded.model)
     tokenizer = Tokenizer(
         load_vocabulary(loaded.model.vocabulary, loaded.model.vocabulary_size),
         loaded.model.min_tokens,
         loaded.model.max_tokens,
     )
-    if make_golden:
-        write_golden(Path(make_golden), loaded, weights, tokenizer, Path(sentences or SENTENCES))
+    if target is not None:
+        texts = _texts(SENTENCES if sentences is None else Path(sentences))
+        batch = tokenizer.encode(texts).batch
+        make_golden(Path(target), loaded.model, weights, texts, batch, overwrite=overwrite)
+        say(f"wrote golden outputs of {len(texts)} sentences to {target}")
         return
-    path = Path(golden) if golden else loaded.model.golden
+    path = Path(golden) if golden is not None else loaded.model.golden
     if path is None:
         raise UsageError(
             f"{loaded.path} names no golden outputs; give them with --golden, or make them first"
@@ -71,14 +80,12 @@ def command(
     say("all checks passed")
 
 
-def write_golden(path: Path, config: Config, weights: Weights, tokenizer: Tokenizer, sentences: Path) -> None:
-    """Write golden outputs of the sentences in a text file."""
+def _texts(sentences: Path) -> list[bytes]:
+    """The sentences in a text file."""
     try:
-        texts = sentences.read_bytes().removesuffix(b"\n").split(b"\n")
+        return sentences.read_bytes().removesuffix(b"\n").split(b"\n")
     except OSError as error:
         raise UsageError(f"cannot read the sentences {sentences}: {error.strerror}") from error
-    make_golden(path, config.model, weights, texts, tokenizer.encode(texts).batch)
-    say(f"wrote golden outputs of {len(texts)} sentences to {path}")
 
 
 def _devices(device: str) -> list[str]:

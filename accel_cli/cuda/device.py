@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import re
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from accel_cli.errors import DeviceError
+from accel_cli.errors import DeviceError, UsageError
 
 MINIMUM = (8, 0)  # the oldest architecture that `make kernels` compiles for
 
-INSTALL = 'install CuPy with `pip install "accel-cli[cuda13]"` (driver 580 or newer) or `"accel-cli[cuda12]"`'
+INSTALL = (
+    'install CuPy from a checkout with `pip install ".[cuda13]"` (driver 580 or newer) or'
+    ' `pip install ".[cuda12]"`'
+)
 USE_CPU = "or use `--device cpu`"
 
 
@@ -47,7 +51,7 @@ def missing() -> str | None:
     try:
         count = cupy().cuda.runtime.getDeviceCount()
     except DeviceError as error:
-        return str(error)
+        return f"{error}, {USE_CPU}"
     except Exception as error:
         return f"the NVIDIA driver gives no device ({error}): update the driver, {USE_CPU}"
     return None if count else f"the NVIDIA driver sees no device: check `nvidia-smi`, {USE_CPU}"
@@ -58,13 +62,21 @@ def cupy() -> ModuleType:
     try:
         import cupy as module
     except ImportError as error:
-        raise DeviceError(f"CuPy cannot be imported ({error}): {INSTALL}, {USE_CPU}") from error
+        raise DeviceError(f"CuPy cannot be imported ({error}): {INSTALL}") from error
     loaded: ModuleType = module
     return loaded
 
 
+def known(device: object) -> str:
+    """The name of a device, if it is one; else UsageError."""
+    if isinstance(device, str) and re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", device):
+        return device
+    raise UsageError(f"the device {device!r} is not one of auto, cpu, cuda, cuda:N")
+
+
 def choose(device: str) -> str:
     """`auto`, `cpu`, `cuda` or `cuda:N` as "cpu" or "cuda:N"; DeviceError if it is not there."""
+    known(device)
     if device == "cpu":
         return "cpu"
     reason = missing()

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
 
 from accel_cli.batches import Batch, Floats, Predictions, TokenBatch
 from accel_cli.engines.base import Observe, Plan
@@ -119,6 +120,8 @@ class CpuEngine:
         convolution = FoldedConvolution if plan.convolution == "folded" else Im2colConvolution
         self._convolution = convolution(spec, weights)
         self._head = Head(weights, plan.experts)
+        # products are small and workers many: BLAS threads inside them would cost far more than they bring
+        self._blas = ThreadpoolController().select(user_api="blas")
         self._workers = ThreadPoolExecutor(plan.streams, thread_name_prefix="accel-cpu")
 
     def submit(self, batch: Batch) -> CpuTicket:
@@ -153,9 +156,10 @@ class CpuEngine:
 
     @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused in the end
     def _logits(self, batch: Batch, observe: Observe = _ignore) -> Floats:
-        features = self._convolution.features(batch)
-        observe("features", features)
-        logits = self._head.logits(features, observe)
+        with self._blas.limit(limits=1):
+            features = self._convolution.features(batch)
+            observe("features", features)
+            logits = self._head.logits(features, observe)
         if not np.isfinite(logits).all():
             raise DeviceError(
                 "the model computed NaN or infinity; check the input embeddings and the weights"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from accel_cli import resources
-from accel_cli.errors import ConfigError
+from accel_cli.errors import ConfigError, UsageError
 from accel_cli.model.fields import Section, nearest
+from accel_cli.model.yaml_file import read_yaml
 
+MODEL_FILE = "model.yaml"  # a folder with such a file is a model
 PRECISIONS = ("auto", "fp32")
+MOST = {"batch": 1 << 20, "streams": 64}
 CONVOLUTIONS = ("auto", "direct", "im2col", "folded")
 EXPERTS = ("auto", "separate", "folded")
 
@@ -77,6 +79,21 @@ class PlanSpec:
     batch: int = 0
     streams: int = 0
 
+    def overridden(self, **asked: Any) -> PlanSpec:
+        """This plan with the keys that are not None laid over it; UsageError if a size is none."""
+        changes = {key: value for key, value in asked.items() if value is not None}
+        for key, most in MOST.items():
+            size = changes.get(key, 1)
+            whole = isinstance(size, Integral) and not isinstance(size, bool)
+            if not whole or not 1 <= size <= most:
+                raise UsageError(
+                    f"{key} must be a whole number from 1 to {most}, got {size!r}; leave it out for the"
+                    " device's default"
+                )
+            if key in changes:
+                changes[key] = int(size)
+        return replace(self, **changes)
+
 
 @dataclass(frozen=True)
 class Config:
@@ -107,17 +124,22 @@ MODEL_KEYS = (
 PLAN_KEYS = tuple(field.name for field in fields(PlanSpec))
 
 
-def find_config(name: str | Path) -> Path:
-    """The file behind `name`: a path, or the bare name of a packaged configuration."""
-    path = Path(os.path.expanduser(name))  # unlike Path.expanduser, takes a user that is not there
-    if path.suffix in (".yaml", ".yml") or path.is_file() or len(path.parts) > 1:
-        if path.is_file():
-            return path.resolve()
-        raise ConfigError(f"no configuration file {path}; packaged ones: {', '.join(packaged())}")
-    packed = resources.CONFIGS / f"{name}.yaml"
-    if packed.is_file():
-        return packed
-    raise ConfigError(f"no packaged configuration {str(name)!r}; {nearest(str(name), packaged())}")
+def find_config(name: str | Path, folder: Path | None = None) -> Path:
+    """The file behind `name`: a bare name is a packaged one's; else a file, or a folder with a model.yaml.
+
+    Paths start at `folder`, or the current one. A file that has a packaged one's name is found as ./name.
+    """
+    text = os.path.expanduser(name)  # unlike Path.expanduser, takes a user that is not there
+    path = (folder or Path()) / text
+    bare = os.sep not in text and path.suffix not in (".yaml", ".yml")
+    packed = [resources.CONFIGS / f"{text}.yaml"] if bare else []
+    if text and "\0" not in text:
+        for file in (*packed, path, path / MODEL_FILE):
+            if file.is_file():
+                return file.resolve()
+    if bare:
+        raise ConfigError(f"no packaged configuration {text!r}; {nearest(text, packaged())}")
+    raise ConfigError(f"no configuration file {path}; packaged ones: {', '.join(packaged())}")
 
 
 def packaged() -> list[str]:
@@ -138,16 +160,7 @@ def _read(path: Path, readers: tuple[Path, ...]) -> dict[str, Any]:
     """The mapping in `path`, laid over the one it extends; paths are made absolute on the way."""
     if path in readers:
         raise ConfigError(f"{path}: extends itself through {' -> '.join(str(p) for p in readers)}")
-    try:
-        values = yaml.safe_load(path.read_text("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"cannot read the configuration {path}: {error.strerror}") from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: bytes that are not UTF-8, a date of month 13
-        mark = getattr(error, "problem_mark", None)
-        place = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark else str(path)
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise ConfigError(f"{place}: not valid YAML: {problem}") from error
-    section = Section(path, values)
+    section = Section(path, read_yaml(path))
     section.known(("name", "model", "plan", "extends"))
     own = {key: value for key, value in section.values.items() if key != "extends"}
     model = section.section("model")
@@ -160,13 +173,14 @@ def _read(path: Path, readers: tuple[Path, ...]) -> dict[str, Any]:
         own["model"] = {**model.values, **absolute}
     if "extends" not in section.values:
         return own
-    base = section.text("extends")
-    beside = path.parent / base
     try:
-        parent = beside.resolve() if beside.is_file() else find_config(base)
+        parent = find_config(section.text("extends"), path.parent)
     except ConfigError as error:
         raise ConfigError(f"{path}: extends: {error}") from error
-    return _overlay(_read(parent, (*readers, path)), own)
+    base = _read(parent, (*readers, path))
+    if model.values.get("length", "ragged") != "ragged" and base.get("model"):
+        base["model"].pop("max_tokens", None)  # that of sentences of any length, which these are not
+    return _overlay(base, own)
 
 
 def _overlay(base: dict[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,7 +205,7 @@ def _model(section: Section) -> ModelSpec:
     spec = ModelSpec(
         tokenizer=section.choice("tokenizer", ("words",), "words"),
         vocabulary=section.path_to("vocabulary"),
-        vocabulary_size=section.integer("vocabulary_size", least=2),
+        vocabulary_size=section.integer("vocabulary_size", least=2, most=(1 << 31) - 1),
         length=length,
         max_tokens=length or section.integer("max_tokens", 256),
         embedding=section.integer("embedding"),
@@ -226,7 +240,7 @@ def _seed(section: Section) -> int:
         raise section.fail("weights", "a file, or `seed: N` for generated weights")
     generated = section.section("weights")
     generated.known(("seed",))
-    return generated.integer("seed", least=0)
+    return generated.integer("seed", least=0, most=(1 << 64) - 1)
 
 
 def _check_sizes(path: Path, spec: ModelSpec) -> None:
@@ -258,6 +272,6 @@ def _size(section: Section, key: str) -> int:
     if section.values.get(key, "auto") == "auto":
         return 0
     try:
-        return section.integer(key)
+        return section.integer(key, most=MOST[key])
     except ConfigError:
-        raise section.fail(key, "'auto' or a positive whole number") from None
+        raise section.fail(key, f"'auto' or a whole number from 1 to {MOST[key]}") from None

@@ -9,12 +9,27 @@ from typing import Any
 
 from accel_cli.errors import ConfigError
 
+SIZE = 1 << 20  # the largest size of a layer
+
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """How to end a message about an unknown word: the nearest known one, or all of them."""
     names = list(known)
     close = difflib.get_close_matches(word, names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known: {', '.join(names)}"
+
+
+def _is_whole(value: Any, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _shown(value: Any) -> str:
+    """A value in a message, cut; Python itself refuses to print the longest numbers."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of thousands of digits"
+    return text if len(text) <= 100 else text[:97] + "..."
 
 
 class Section:
@@ -25,7 +40,7 @@ class Section:
         self.prefix = prefix
         if not isinstance(values, Mapping):
             raise ConfigError(
-                f"{path}: {prefix.rstrip('.') or 'the file'} must be a mapping of keys, got {values!r}"
+                f"{path}: {prefix.rstrip('.') or 'the file'} must be a mapping of keys, got {_shown(values)}"
             )
         self.values = values
 
@@ -42,29 +57,29 @@ class Section:
 
     def fail(self, key: str, wanted: str) -> ConfigError:
         """The error for a value of the wrong kind."""
-        return ConfigError(f"{self.path}: {self.prefix}{key} must be {wanted}, got {self.values.get(key)!r}")
+        return ConfigError(
+            f"{self.path}: {self.prefix}{key} must be {wanted}, got {_shown(self.values.get(key))}"
+        )
 
     def text(self, key: str, default: str | None = None) -> str:
         """A string."""
         value = self.values.get(key, default)
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or not value or "\0" in value:
             raise self.fail(key, "a string")
         return value
 
-    def integer(self, key: str, default: int | None = None, least: int = 1) -> int:
-        """A whole number of at least `least`."""
+    def integer(self, key: str, default: int | None = None, least: int = 1, most: int = SIZE) -> int:
+        """A whole number from `least` to `most`."""
         value = self.values.get(key, default)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise self.fail(key, f"a whole number of at least {least}")
-        return value
+        if not _is_whole(value, least, most):
+            raise self.fail(key, f"a whole number from {least} to {most}")
+        return int(value)
 
     def integers(self, key: str) -> tuple[int, ...]:
         """A list of positive whole numbers, at least one."""
         value = self.values.get(key)
-        if not isinstance(value, list) or not value:
-            raise self.fail(key, "a list of positive whole numbers")
-        if any(not isinstance(item, int) or isinstance(item, bool) or item < 1 for item in value):
-            raise self.fail(key, "a list of positive whole numbers")
+        if not isinstance(value, list) or not value or not all(_is_whole(item, 1, SIZE) for item in value):
+            raise self.fail(key, f"a list of whole numbers from 1 to {SIZE}")
         return tuple(value)
 
     def texts(self, key: str) -> tuple[str, ...]:

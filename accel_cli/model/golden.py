@@ -32,7 +32,13 @@ def kept_layers(spec: ModelSpec) -> list[str]:
 
 
 def make_golden(
-    path: Path, spec: ModelSpec, weights: Weights, texts: Sequence[bytes], batch: TokenBatch
+    path: Path,
+    spec: ModelSpec,
+    weights: Weights,
+    texts: Sequence[bytes],
+    batch: TokenBatch,
+    *,
+    overwrite: bool = True,
 ) -> None:
     """Write what the reference makes of `texts`, which are tokenised as `batch`."""
     layers = forward(spec, weights, batch)
@@ -42,7 +48,8 @@ def make_golden(
         "lengths": batch.lengths,
         **{name: layers[name].astype(np.float32) for name in kept_layers(spec)},
     }
-    save_tensors(path, tensors, {"format": "accel-golden", "weights": fingerprint(weights)})
+    metadata = {"format": "accel-golden", "weights": fingerprint(weights)}
+    save_tensors(path, tensors, metadata, overwrite=overwrite)
 
 
 def load_golden(path: Path, spec: ModelSpec, weights: Weights) -> Golden:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +21,10 @@ from safetensors.numpy import save_file
 from accel_cli.batches import Floats
 from accel_cli.errors import OutputError, WeightsError
 from accel_cli.model.config import ModelSpec
+from accel_cli.text.writers import beside
 
 Tensors = Mapping[str, npt.NDArray[Any]]
+FORMAT = "accel-weights"  # of a weights file, in its metadata
 SCALE = "embedding.scale"  # [vocabulary]: stands beside an embedding in int8, whose rows it multiplies
 
 
@@ -114,16 +114,15 @@ def digest(tensors: Tensors) -> str:
     return total.hexdigest()
 
 
-def save_tensors(path: Path, tensors: Tensors, metadata: Mapping[str, str]) -> None:
+def save_tensors(
+    path: Path, tensors: Tensors, metadata: Mapping[str, str], *, overwrite: bool = True
+) -> None:
     """Write a safetensors file with its sha256, whole or not at all."""
     arrays = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as folder:
-            beside = Path(folder) / path.name
-            save_file(arrays, beside, {**metadata, "sha256": digest(arrays)})
-            beside.chmod(0o644)  # safetensors writes for the owner alone
-            os.replace(beside, path)
+        with beside(str(path), overwrite) as temporary:
+            save_file(arrays, temporary, {**metadata, "sha256": digest(arrays)})
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         raise OutputError(f"cannot write {path}: {reason}; make room, or name another file") from error
@@ -148,7 +147,9 @@ def load_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str
         ) from error
     expected = metadata.get("sha256")
     if expected is None:
-        raise WeightsError(f"{path} carries no sha256; write it with `accel weights convert`")
+        raise WeightsError(
+            f"{path} is not a file of accel's: it carries no sha256; write it with `accel weights convert`"
+        )
     found = digest(tensors)
     if found != expected:
         raise WeightsError(
@@ -157,10 +158,10 @@ def load_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str
     return tensors, metadata
 
 
-def save_weights(path: Path, spec: ModelSpec, tensors: Tensors) -> None:
+def save_weights(path: Path, spec: ModelSpec, tensors: Tensors, *, overwrite: bool = True) -> None:
     """Write a network's tensors, which must fit `spec`, as a weights file."""
     check(path, spec, tensors)
-    save_tensors(path, tensors, {"format": "accel-weights", "shape": shape_text(spec)})
+    save_tensors(path, tensors, {"format": FORMAT, "shape": shape_text(spec)}, overwrite=overwrite)
 
 
 def load_weights(path: Path, spec: ModelSpec) -> Weights:
@@ -172,6 +173,24 @@ def load_weights(path: Path, spec: ModelSpec) -> Weights:
             f"{path}: the shape in the metadata is not that of the tensors; convert the file again"
         )
     return assemble(spec, tensors)
+
+
+def check_recorded(path: Path, tensors: Tensors, metadata: Mapping[str, str]) -> None:
+    """Raise WeightsError unless the tensors are weights, whole by the shape in the metadata, and finite."""
+    found = metadata.get("format", "unknown")
+    if found != FORMAT:
+        raise WeightsError(
+            f"{path} holds no weights of accel: its format is {found}, not {FORMAT}; write it with"
+            " `accel weights convert`"
+        )
+    try:
+        wanted = {name: tuple(shape) for name, shape in json.loads(metadata["shape"]).items()}
+    except (KeyError, ValueError, TypeError, AttributeError):
+        raise WeightsError(f"{path} records no shape in its metadata; convert the file again") from None
+    if SCALE in tensors:
+        wanted[SCALE] = tensors["embedding.weight"].shape[:1] if "embedding.weight" in tensors else ()
+    for problem in _problems(wanted, tensors):
+        raise WeightsError(f"{path} does not fit the shape in its metadata: {problem}")
 
 
 def check(path: Path, spec: ModelSpec, tensors: Tensors) -> None:

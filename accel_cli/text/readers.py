@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, cast
 from accel_cli.errors import InputError, UsageError
 from accel_cli.text.arrays import array_chunks
 from accel_cli.text.chunks import Chunk, TextChunk
-from accel_cli.text.lines import line_chunks
+from accel_cli.text.lines import CHUNK_BYTES, LINE_LIMIT, cut, line_chunks
 from accel_cli.text.separated import records
 
 KINDS = ("text", "csv", "tsv", "jsonl", "ids", "embeddings")
@@ -68,6 +68,8 @@ class Source:
 
     def _check(self) -> None:
         """Refuse what can be seen to be wrong before anything is loaded."""
+        if not self.path:
+            raise UsageError("the name of an input is empty; name a file, or - for stdin")
         if self.column is not None and self.kind not in ("csv", "tsv", "jsonl"):
             raise UsageError(
                 f"--column has no meaning for {self.place}, which is read as {self.kind or 'an array'};"
@@ -120,7 +122,7 @@ class Source:
             texts, failed = [], {}
             for place, line in enumerate(lines):
                 try:
-                    texts.append(_json_text(line, column))
+                    texts.append(cut(_json_text(line, column), LINE_LIMIT))
                 except ValueError as error:
                     failed[place] = f"{self.place}:{first + place}: {error}"
                     texts.append(b"")
@@ -136,7 +138,7 @@ class Source:
         column = self._column(header.fields)
         texts: list[bytes] = []
         failed: dict[int, str] = {}
-        first = 1
+        first, size = 1, 0
         for record in table:
             if column >= len(record.fields):
                 failed[len(texts)] = (
@@ -144,11 +146,12 @@ class Source:
                     f" the column {header.fields[column]!r} is number {column + 1}"
                 )
             text = record.fields[column] if column < len(record.fields) else ""
-            texts.append(text.encode("utf-8", "surrogateescape"))
-            if len(texts) == rows or record.paused:
+            texts.append(cut(text.encode("utf-8", "surrogateescape"), LINE_LIMIT))
+            size += len(texts[-1])
+            if len(texts) == rows or size >= CHUNK_BYTES or record.paused:
                 yield TextChunk(texts, first, failed)
                 first += len(texts)
-                texts, failed = [], {}
+                texts, failed, size = [], {}, 0
         if texts:
             yield TextChunk(texts, first, failed)
 
@@ -204,6 +207,8 @@ def _json_text(line: bytes, column: str) -> bytes:
         raise ValueError(f"not valid JSON: {error.msg} at character {error.pos + 1}") from None
     except RecursionError:
         raise ValueError("not readable JSON: nested too deeply") from None
+    except ValueError:
+        raise ValueError("not readable JSON: a number has more than 4300 digits") from None
     if not isinstance(record, dict):
         raise ValueError(f"expected a JSON object, got {type(record).__name__}")
     if column not in record:

@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 from accel_cli.errors import InputError
 from accel_cli.text.lines import idle, line_chunks
 
-LIMIT = 64 << 20  # bytes of a line
+LIMIT = 64 << 20  # bytes of a record
 
 
 class Record(NamedTuple):
@@ -27,26 +27,28 @@ def records(stream: BinaryIO, kind: str, rows: int, place: str) -> Iterator[Reco
     """
     csv.field_size_limit(LIMIT)
     used_up = False  # whether every line read so far has been parsed
+    begin, size = 1, 0  # the first line of the record being read, and its bytes so far
 
     def lines() -> Iterator[str]:
-        nonlocal used_up
+        nonlocal used_up, size
         for chunk in line_chunks(stream, rows, place, LIMIT + 4):
             for number, line in enumerate(chunk, 1):
                 used_up = number == len(chunk)
-                if len(line) > LIMIT:
+                size += len(line)
+                if size > LIMIT:  # memory has a bound, even where a quote is never closed
                     raise InputError(
-                        f"{place}:{table.line_num + 1}: the line is longer than {LIMIT >> 20} MiB"
+                        f"{place}:{begin}: the record that begins in this line is longer than"
+                        f" {LIMIT >> 20} MiB; shorten it, or look for a quote that is not closed"
                     )
                 yield line.decode("utf-8", "surrogateescape") + "\n"
 
     # strict: a quote that is never closed must not swallow the rest of the file
     table = csv.reader(lines(), delimiter="\t" if kind == "tsv" else ",", strict=True)
-    begin = 1
     try:
         for fields in table:
             if fields:
                 yield Record(begin, fields, used_up and idle(stream))
-            begin = table.line_num + 1
+            begin, size = table.line_num + 1, 0
     except csv.Error as error:
         raise InputError(
             f"{place}:{begin}: not valid {kind}: {error}; in the record that begins in this line, enclose"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import json
@@ -129,18 +130,46 @@ def opened_output(path: str | None, overwrite: bool) -> Iterator[io.FileIO]:
         with _opened(path) as special:
             yield special
         return
-    if os.path.isdir(path):
+    with beside(path, overwrite) as temporary, _opened(temporary) as file:
+        yield file
+
+
+def claim(path: str, overwrite: bool) -> Path:
+    """The file that an output goes to, links followed; OutputError if it may not be written."""
+    if not path:
+        raise OutputError("the name of an output is empty; name a file")
+    if path.endswith(os.sep) or os.path.isdir(path):
         raise OutputError(f"{path} is a folder; name a file")
+    if _is_special(path):
+        raise OutputError(f"{path} is a pipe or a device, which cannot hold this output; name a file")
     if os.path.exists(path) and not overwrite:
         raise OutputError(f"{path} exists already; say --overwrite to replace it, or name another file")
-    target = Path(os.path.realpath(path))  # a link is followed, not replaced
-    with _beside(target) as (file, temporary):
-        yield file
+    return Path(os.path.realpath(path))
+
+
+@contextmanager
+def beside(path: str, overwrite: bool) -> Iterator[str]:
+    """A temporary file that becomes the output `path` at the end, if all went well, and else is gone."""
+    target = claim(path, overwrite)
+    try:
+        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}-")
+    except OSError as error:
+        raise OutputError(
+            f"cannot write into {target.parent}: {error.strerror}; name a file in another folder"
+        ) from error
+    os.close(handle)
+    try:
+        yield temporary
         try:
-            os.fsync(file.fileno())
-            os.replace(temporary, target)
+            _rename(temporary, target, overwrite)
+        except FileExistsError:
+            raise OutputError(
+                f"{path} has come to exist meanwhile; say --overwrite to replace it, or name another file"
+            ) from None
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}; name another file") from error
+    finally:
+        Path(temporary).unlink(missing_ok=True)
 
 
 def write_all(file: io.FileIO, rows: bytes) -> None:
@@ -169,20 +198,25 @@ def _opened(path: str) -> io.FileIO:
         raise OutputError(f"cannot write to {path}: {error.strerror}; name another file") from error
 
 
-@contextmanager
-def _beside(target: Path) -> Iterator[tuple[io.FileIO, str]]:
-    """A temporary file in the target's folder, gone at the end unless it was renamed."""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:50]}-")
-    except OSError as error:
-        raise OutputError(
-            f"cannot write into {target.parent}: {error.strerror}; name a file in another folder"
-        ) from error
+def _rename(temporary: str, target: Path, overwrite: bool) -> None:
+    """Give a finished file its name, with the rights of the file it replaces or of any new one."""
+    with open(temporary, "rb") as file:
+        os.fsync(file.fileno())
+    os.chmod(temporary, _rights(target))
+    if not overwrite:
+        try:
+            os.link(temporary, target)  # unlike a rename, never in the place of a file that is there
+            return
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without links
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL))
+    os.replace(temporary, target)
+
+
+def _rights(target: Path) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        return stat.S_IMODE(target.stat().st_mode)
     mask = os.umask(0)
     os.umask(mask)
-    os.chmod(temporary, 0o666 & ~mask)
-    try:
-        with os.fdopen(handle, "wb", buffering=0) as file:
-            yield file, temporary
-    finally:
-        Path(temporary).unlink(missing_ok=True)
+    return 0o666 & ~mask

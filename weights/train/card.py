@@ -40,14 +40,17 @@ def measured(logs: list[dict[str, Any]]) -> str:
         f" Weights and vocabulary: {export['bytes'] / 2**20:.1f} MiB.",
         "Dev sets (those of other sources than SST-2 up to 4,000 rows), accuracy in %:",
         table("set | this model | its teacher | calibration error", dev),
-        "Expected calibration error on every second dev row of all sets together:"
+        "Expected calibration error on every second dev row of the sets named for it in the recipe, together:"
         f" {export['calibration']['together']:.3f}; temperature {export['temperature']:.2f} was fitted on"
         f" the others. SST-2 dev by accel's own float64 reference: {export['reference']['sst2']} %.",
         "Behaviours (`weights/train/behaviours.tsv`, written for this), how many come out right:",
         table("kind | of | this model | its teacher", kinds),
-        "Filters per width, each trained for the same time side by side:",
-        table("filters | MiB | SST-2 dev | mean of all dev sets | behaviours", sorted(curve)),
     ]
+    if len(logs) > 1:
+        parts += [
+            "Filters per width, each trained for the same time side by side:",
+            table("filters | MiB | SST-2 dev | mean of all dev sets | behaviours", sorted(curve)),
+        ]
     return "\n\n".join(parts)
 
 
