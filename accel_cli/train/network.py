@@ -118,7 +118,7 @@ def logits(
 def whole(
     shape: Shape, learned: Mapping[str, Floats], base: Base | None, scales: Floats
 ) -> dict[str, Floats]:
-    """The tensors of base and learned parts as one network; it learned from the base's features times `scales`."""
+    """Base and learned parts as one network; the latter saw the base's features times `scales`."""
     tensors = dict(learned)
     if base is None:
         return tensors
