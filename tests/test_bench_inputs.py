@@ -161,3 +161,10 @@ def test_sentences_are_as_long_as_asked(tiny: Config) -> None:
     for mean in (1, 9, 40):
         lines = inputs.generated(spec, HAND, 4000, mean=mean).lines
         assert abs(np.mean([len(line.split()) for line in lines]) - mean) < 0.5
+
+
+def test_a_record_without_a_text_is_not_timed_as_an_empty_one(tmp_path: Path) -> None:
+    path = tmp_path / "some.jsonl"
+    path.write_text('{"text": "good"}\n{"body": "bad"}\n')
+    with pytest.raises(InputError, match=r"some.jsonl:2: no key 'text'.*leave that file out"):
+        inputs.from_file(str(path), 10)

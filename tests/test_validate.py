@@ -169,11 +169,11 @@ def test_a_configuration_without_goldens(here: Callable[..., Result]) -> None:
 
 def test_goldens_of_own_sentences(here: Callable[..., Result], tmp_path: Path) -> None:
     (tmp_path / "s.txt").write_bytes(b"good\n\nnot \xff bad\r\nthe end")
-    made = here("--make-golden", tmp_path / "g", "--sentences", tmp_path / "s.txt")
+    made = here("--make-golden", tmp_path / "g", "--texts", tmp_path / "s.txt")
     assert made.exception is None
     assert "of 4 sentences" in made.output
     assert here("--golden", tmp_path / "g", *CPU).exception is None
-    none = here("--make-golden", tmp_path / "h", "--sentences", tmp_path / "none.txt")
+    none = here("--make-golden", tmp_path / "h", "--texts", tmp_path / "none.txt")
     assert isinstance(none.exception, AccelError)
     assert none.exception.exit_code == 2
     assert "cannot read the sentences" in str(none.exception)

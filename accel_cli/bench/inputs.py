@@ -10,6 +10,7 @@ import numpy as np
 from accel_cli.batches import TokenBatch
 from accel_cli.errors import InputError, UsageError, WeightsError
 from accel_cli.model.config import ModelSpec
+from accel_cli.text.chunks import TextChunk
 from accel_cli.text.readers import Source
 from accel_cli.text.tokenizer import Tokenizer, tokens
 
@@ -81,7 +82,10 @@ def from_file(path: str, count: int) -> Sentences:
         raise UsageError(f"{path} is an array; accel bench reads text, since it times the tokenizer as well")
     lines: list[bytes] = []
     for chunk in source.chunks(min(count, 4096), (0, None)):
-        lines += getattr(chunk, "texts", [])
+        assert isinstance(chunk, TextChunk)  # arrays are refused above
+        if chunk.failed:
+            raise InputError(f"{chunk.failed[min(chunk.failed)]}; repair it, or leave that file out")
+        lines += chunk.texts
         if len(lines) >= count:
             break
     if not lines:

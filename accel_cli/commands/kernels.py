@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from accel_cli.commands import HELP
+from accel_cli.commands.options import option
 from accel_cli.cuda.compiler import ARCHITECTURES, compile_kernel, compiler_version, options, usage
 from accel_cli.errors import AccelError
 from accel_cli.kernels.catalogue import variants
@@ -15,13 +16,12 @@ class KernelsSpill(AccelError):
 
 
 @click.command(context_settings=HELP)
-@click.option(
+@option(
     "--arch",
     "architectures",
     multiple=True,
     default=ARCHITECTURES,
     show_default=True,
-    envvar="ACCEL_ARCH",
     help="An architecture, as NVRTC names it. May be repeated.",
 )
 def command(architectures: tuple[str, ...]) -> None:

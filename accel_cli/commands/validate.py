@@ -27,20 +27,16 @@ class ValidationFailed(AccelError):
 
 
 @click.command(context_settings=HELP)
-@click.option("--golden", envvar="ACCEL_GOLDEN", help="Golden outputs to compare with [the configuration's].")
-@click.option(
-    "--make-golden", "target", envvar="ACCEL_MAKE_GOLDEN", help="Write golden outputs to this file instead."
-)
-@click.option(
-    "--sentences", envvar="ACCEL_SENTENCES", help="With --make-golden: a text file [the shipped sentences]."
-)
+@option("--golden", help="Golden outputs to compare with.  [default: the configuration's]")
+@option("--make-golden", "target", help="Write golden outputs to this file instead.")
+@option("--texts", help="With --make-golden: a text file.  [default: the shipped sentences]")
 @option("--overwrite", is_flag=True, help="With --make-golden: replace a file that exists.")
 @model_options
 @plan_options
 def command(
     golden: str | None,
     target: str | None,
-    sentences: str | None,
+    texts: str | None,
     overwrite: bool,
     config: str,
     device: str,
@@ -61,10 +57,10 @@ def command(
         loaded.model.max_tokens,
     )
     if target is not None:
-        texts = _texts(SENTENCES if sentences is None else Path(sentences))
-        batch = tokenizer.encode(texts).batch
-        make_golden(Path(target), loaded.model, weights, texts, batch, overwrite=overwrite)
-        say(f"wrote golden outputs of {len(texts)} sentences to {target}")
+        lines = _lines(SENTENCES if texts is None else Path(texts))
+        batch = tokenizer.encode(lines).batch
+        make_golden(Path(target), loaded.model, weights, lines, batch, overwrite=overwrite)
+        say(f"wrote golden outputs of {len(lines)} sentences to {target}")
         return
     path = Path(golden) if golden is not None else loaded.model.golden
     if path is None:
@@ -80,7 +76,7 @@ def command(
     say("all checks passed")
 
 
-def _texts(sentences: Path) -> list[bytes]:
+def _lines(sentences: Path) -> list[bytes]:
     """The sentences in a text file."""
     try:
         return sentences.read_bytes().removesuffix(b"\n").split(b"\n")
