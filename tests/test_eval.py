@@ -318,3 +318,9 @@ def test_texts_are_shown_on_one_line_and_cut() -> None:
 def test_the_report_may_go_to_stdout(accel: Accel, predicted: list[str]) -> None:
     done = accel("eval", "--json", "-", stdin=plain(predicted))
     assert json.load(io.BytesIO(done.stdout))["rows"][0]["accuracy"] == 1.0
+
+
+def test_a_number_too_long_to_read(evaluated: Callable[..., dict], tmp_path: Path) -> None:
+    path = written(tmp_path / "long.jsonl", b'{"text": "good", "label": "1", "n": ' + b"9" * 5000 + b"}\n")
+    with pytest.raises(InputError, match=r"long.jsonl:1: a number too long to read"):
+        evaluated("--input", path)

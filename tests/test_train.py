@@ -86,7 +86,7 @@ class TestWholeProcess:
         assert ran.returncode == 0, ran.stderr
         assert [line.split("\t")[0] for line in ran.stdout.decode().splitlines()] == ["food", "sport"]
         valid = accel("validate", "--config", folder / "model.yaml", "--device", "cpu")
-        assert valid.returncode == 0, valid.stdout
+        assert valid.returncode == 0, valid.stdout.decode()
 
         moved = folder.rename(folder.with_name("moved"))
         assert accel("run", "--config", moved, stdin=b"rain\n").stdout.startswith(b"weather\t")
@@ -118,7 +118,7 @@ def test_a_seed_decides_the_model(accel: Accel, topics: Path, tmp_path: Path, ba
     report = json.loads((tmp_path / "a" / "report.json").read_text("utf-8"))
     assert report["rows"][0]["accuracy"] > 0.9
     valid = accel("validate", "--config", tmp_path / "a", "--device", "cpu")
-    assert valid.returncode == 0, valid.stdout
+    assert valid.returncode == 0, valid.stdout.decode()
 
 
 @pytest.mark.extras

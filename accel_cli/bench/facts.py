@@ -58,7 +58,7 @@ def versions(gpu: Any = None, programs: tuple[str, ...] = ()) -> dict[str, Any]:
 def commit() -> str | None:
     """The commit of the checkout that this code lies in, `+` if files differ from it; None outside of one.
 
-    `ACCEL_COMMIT` stands in for it where the code was copied without its history.
+    `ACCEL_COMMIT` overrides it.
     """
     if given := os.environ.get("ACCEL_COMMIT"):
         return given

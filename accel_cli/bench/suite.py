@@ -28,7 +28,7 @@ from accel_cli.text.readers import Source
 from accel_cli.text.vocabulary import load_vocabulary
 from accel_cli.text.writers import Formatter
 
-_COLD = 32  # sentences of the cold regime, as in the school
+_COLD = 32  # sentences of the cold row
 _QUIET = 1.5  # slowest by fastest repeat, beyond which something else was running
 
 

@@ -50,9 +50,11 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings=HELP)
 @click.version_option(__version__, prog_name="accel")
-@click.option("--debug", is_flag=True, envvar="ACCEL_DEBUG", help="Show the traceback of an error.")
+@click.option(
+    "--debug", is_flag=True, envvar="ACCEL_DEBUG", show_envvar=True, help="Show the traceback of an error."
+)
 def cli(debug: bool) -> None:
-    """The fastest sentence classifier there is: text in, labels out."""
+    """A fast sentence classifier: text in, labels out."""
     os.environ["ACCEL_DEBUG"] = "1" if debug else "0"
 
 

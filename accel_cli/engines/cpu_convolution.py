@@ -27,7 +27,7 @@ def product(rows: Floats, matrix: Floats) -> Floats:
 
     BLAS chooses the order of its sums by the shape of the product. With one shape for every batch, a
     sentence's result does not depend on how many others are computed with it; its place in the block
-    may still show in the last bits (with blocks of 8 it does not, on a Zen, at 0.8 times the speed).
+    may still show in the last bits.
     """
     count, inputs = rows.shape
     blocks = -(-count // ROWS)

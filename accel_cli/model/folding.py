@@ -1,4 +1,4 @@
-"""The two exact rewrites: algebra done once at load, after which far less is left to compute.
+"""The two exact rewrites: algebra done once, at load or when a word turns up, which saves most of the work.
 
 1. Embedding into convolution. T[j, v, c] = sum_d W[c, d, j] * E[v, d] turns a convolution into a sum of
    table rows, y[t, c] = b[c] + sum_j T[j, token[t + j], c].

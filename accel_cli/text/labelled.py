@@ -110,6 +110,8 @@ class Labelled:
             except json.JSONDecodeError as error:
                 reason = f"{error.msg} at character {error.pos + 1}"
                 raise InputError(f"{self.at(number)}: not valid JSON: {reason}; repair it") from None
+            except ValueError:  # a whole number of thousands of digits
+                raise InputError(f"{self.at(number)}: a number too long to read; repair it") from None
             except RecursionError:
                 raise InputError(f"{self.at(number)}: nested too deeply; give an object a line") from None
             text, label = self._value(record, self._column, number), self._label(record, number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -81,9 +80,3 @@ def split(examples: Examples, seed: int) -> tuple[Indices, Indices]:
     if not held.any():
         raise InputError("too few rows to hold some out for judging; give more, or judge by --dev FILE")
     return np.flatnonzero(~held[texts]), np.flatnonzero(held[texts])
-
-
-def rare_labels(labels: Indices, names: Sequence[str], least: int) -> list[str]:
-    """The labels with fewer than `least` rows, each with its count."""
-    counts = Counter(labels.tolist())
-    return [f"{name} ({counts[index]})" for index, name in enumerate(names) if counts[index] < least]

@@ -44,7 +44,6 @@ class Settings:
     word_dropout: float = 0.2
     embedding_dropout: float = 0.2
     feature_dropout: float = 0.5
-    smoothing: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ def fit(
             dropped = (torch.rand(ids.shape, device=device) < settings.word_dropout) & (ids != PAD)
             ids = torch.where(dropped, UNKNOWN, ids)
             found = logits(shape, parameters, ids, lengths, base, dropout)
-            loss = functional.cross_entropy(found, wanted, label_weights, label_smoothing=settings.smoothing)
+            loss = functional.cross_entropy(found, wanted, label_weights)
             optimiser.zero_grad()
             torch.autograd.backward(loss)
             optimiser.step()

@@ -121,7 +121,7 @@ def train(job: Job, watcher: Watcher) -> Tally:
 
 def _device(asked: str) -> str:
     """The device to train on. Torch is imported here first."""
-    # threads that wait by spinning are ten times slower where other programs want the cores too
+    # threads that spin while they wait slow a machine that runs anything else
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         import torch
@@ -167,7 +167,7 @@ def _rows(
         scales = np.ones((0, 0), dtype=np.float32)
     else:
         features = [base.features(batch) for batch in batches]
-        scales = 1 / np.maximum(features[0].astype(np.float32).std(axis=0), 1e-2)
+        scales = 1 / np.maximum(features[0].astype(np.float32).std(axis=0), 0.1)
         features = [(part * scales).astype(np.float16) for part in features]
     first, second = (
         Rows(batch, some, part.labels) for batch, some, part in zip(batches, features, parts, strict=True)
