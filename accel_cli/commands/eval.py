@@ -13,12 +13,12 @@ import click
 from accel_cli.bench.facts import commit, machine, versions
 from accel_cli.classifier import Classifier
 from accel_cli.commands import HELP
-from accel_cli.commands.options import configured, model_options, option, plan_options, say
+from accel_cli.commands.options import configured, labelled_options, model_options, option, plan_options, say
 from accel_cli.commands.progress import Progress
 from accel_cli.errors import AccelError, InputError, UsageError
 from accel_cli.evaluation import BINS, Tally, evaluate
 from accel_cli.pipeline import Summary
-from accel_cli.text.labelled import LAYOUTS, Labelled
+from accel_cli.text.labelled import Labelled
 from accel_cli.text.readers import default_inputs
 from accel_cli.text.writers import opened_output
 
@@ -31,16 +31,7 @@ class NotAccurate(AccelError):
 
 
 @click.command(context_settings=HELP)
-@option(
-    "--input", "inputs", type=click.Path(), multiple=True, help="A file, or - for stdin. May be repeated."
-)
-@option(
-    "--input-format",
-    type=click.Choice(LAYOUTS),
-    help="plain: label<TAB>text lines, no header.  [default: by name, else by the first line]",
-)
-@option("--column", help="The column or key of the texts.  [default: text]")
-@option("--label-column", help="The column or key of the labels.  [default: label]")
+@labelled_options
 @option("--worst", type=click.IntRange(0), default=10, show_default=True, help="Mistakes to show.")
 @option("--min-accuracy", type=click.FloatRange(0, 1), help="Exit with 1 below this accuracy.")
 @option("--json", "report", metavar="FILE", help="Write all figures to a file.")

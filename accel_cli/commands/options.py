@@ -12,6 +12,7 @@ import click
 from accel_cli.cuda.device import known
 from accel_cli.errors import UsageError
 from accel_cli.model.config import MOST, PRECISIONS, Config, load_config
+from accel_cli.text.labelled import LAYOUTS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -66,6 +67,28 @@ def plan_options(command: Command) -> Command:
         ),
         option("--batch", type=click.IntRange(1, MOST["batch"]), help="Sentences computed at once."),
         option("--precision", type=click.Choice(PRECISIONS), help="Arithmetic of the network."),
+    ):
+        command = decorate(command)
+    return command
+
+
+def labelled_options(command: Command) -> Command:
+    """--input, --input-format, --column and --label-column, for labelled texts."""
+    for decorate in (
+        option("--label-column", help="The column or key of the labels.  [default: label]"),
+        option("--column", help="The column or key of the texts.  [default: text]"),
+        option(
+            "--input-format",
+            type=click.Choice(LAYOUTS),
+            help="plain: label<TAB>text lines, no header.  [default: by name, else by the first line]",
+        ),
+        option(
+            "--input",
+            "inputs",
+            type=click.Path(),
+            multiple=True,
+            help="A file, or - for stdin. May be repeated.",
+        ),
     ):
         command = decorate(command)
     return command

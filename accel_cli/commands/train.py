@@ -10,25 +10,16 @@ from typing import Any
 import click
 
 from accel_cli.commands import HELP
-from accel_cli.commands.options import option, say
+from accel_cli.commands.options import labelled_options, option, say
 from accel_cli.errors import UsageError
-from accel_cli.text.labelled import LAYOUTS, Labelled
+from accel_cli.text.labelled import Labelled
 from accel_cli.text.readers import default_inputs
 from accel_cli.train.fit import Epoch
 from accel_cli.train.job import Job, Watcher, train
 
 
 @click.command(context_settings=HELP)
-@option(
-    "--input", "inputs", type=click.Path(), multiple=True, help="A file, or - for stdin. May be repeated."
-)
-@option(
-    "--input-format",
-    type=click.Choice(LAYOUTS),
-    help="plain: label<TAB>text lines, no header.  [default: by name, else by the first line]",
-)
-@option("--column", help="The column or key of the texts.  [default: text]")
-@option("--label-column", help="The column or key of the labels.  [default: label]")
+@labelled_options
 @option("--dev", multiple=True, help="A file to judge by.  [default: rows held out, a tenth or more]")
 @option("--output", required=True, help="The folder to write, which appears whole or not at all.")
 @option("--overwrite", is_flag=True, help="Replace a model that exists.")
@@ -46,7 +37,7 @@ from accel_cli.train.job import Job, Watcher, train
     help="Where to train.",
 )
 @option("--epochs", type=click.IntRange(1), help="At most.  [default: by the rows: 10 for 10,000]")
-@option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Rows a step.")
+@option("--batch-size", "batch", type=click.IntRange(1), default=64, show_default=True, help="Rows a step.")
 @option(
     "--rate", type=click.FloatRange(0, min_open=True), default=4e-3, show_default=True, help="Learning rate."
 )
