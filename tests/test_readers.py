@@ -6,6 +6,7 @@ import gzip
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from records import DIMENSIONS, chunks, texts, write
@@ -209,3 +210,23 @@ def test_a_pipe_that_does_not_block(tmp_path: Path) -> None:
         data = b"".join(iter(lambda: watched.read1(100), b""))
     feeder.join()
     assert data == b"a\n" * 3
+
+
+def test_no_wait_for_input_is_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a signal that comes between Python's look for signals and the system's call would be lost."""
+    reading, writing = os.pipe()
+    waits: list[float] = []
+    answers = iter([[], [], [reading], [reading]])
+
+    def select(readers: list[Any], _: object, __: object, timeout: float) -> tuple[list[Any], list, list]:
+        waits.append(timeout)
+        return next(answers), [], []
+
+    os.write(writing, b"good\n")
+    os.close(writing)
+    monkeypatch.setattr("accel_cli.text.readers.select.select", select)
+    with open(reading, "rb", buffering=0) as raw:
+        stream = readers._Watched(raw, Source("-"))
+        assert (stream.read1(100), stream.read1(100)) == (b"good\n", b"")
+    assert len(waits) == 4
+    assert all(0 < wait <= 1 for wait in waits)

@@ -22,6 +22,7 @@ from accel_cli.text.lines import CHUNK_BYTES, LINE_LIMIT, cut, line_chunks
 from accel_cli.text.separated import records
 
 KINDS = ("text", "csv", "tsv", "jsonl", "ids", "embeddings")
+_TURN = 0.5  # seconds
 _BY_SUFFIX = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 _JSON_LIMIT = 64 << 20  # bytes of a record
 
@@ -185,10 +186,16 @@ class _Watched(io.RawIOBase):
 
     def read1(self, size: int = -1) -> bytes:
         """At most `size` bytes, by one read of the system; nothing only at the end."""
+        self._wait()
         while (block := self._raw.read(size)) is None:  # non-blocking, and no byte is there
-            select.select([self._raw], [], [])
+            self._wait()
         self._source.done += len(block)
         return block
+
+    def _wait(self) -> None:
+        """Until something can be read; in turns, as a signal just before a blocking call does not end it."""
+        while not select.select([self._raw], [], [], _TURN)[0]:
+            pass
 
     def readinto(self, buffer: Any) -> int:
         """Fill the front of `buffer`."""
