@@ -18,7 +18,7 @@ DEVICES = ["cpu", "cuda:0", "cuda:3"]
 
 
 def test_what_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planner, "_cores", lambda: 5)
+    monkeypatch.setattr(planner, "cores", lambda: 5)
     assert make_plan(SPEC, PlanSpec(), "cpu") == Plan("cpu", "fp32", "folded", "folded", 4096, 5)
     assert make_plan(SPEC, PlanSpec(), "cuda:1") == Plan("cuda:1", "fp32", "direct", "separate", 512, 3)
 
@@ -90,4 +90,4 @@ def test_abilities_are_words_of_the_configuration() -> None:
 
 
 def test_cores() -> None:
-    assert planner._cores() >= 1
+    assert planner.cores() >= 1

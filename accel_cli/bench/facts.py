@@ -12,12 +12,17 @@ from typing import Any
 import numpy as np
 
 from accel_cli import __version__
+from accel_cli.engines.planner import cores
 
 
 def machine(gpu: Any = None) -> dict[str, Any]:
     """The processor, the cores this process may use and, for a plan on CUDA, the GPU and its clocks."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    facts: dict[str, Any] = {"cpu": _processor(), "cores": cores, "system": platform.platform(), "gpu": None}
+    facts: dict[str, Any] = {
+        "cpu": _processor(),
+        "cores": cores(),
+        "system": platform.platform(),
+        "gpu": None,
+    }
     if gpu is not None:
         facts["gpu"] = {
             "name": gpu.name,

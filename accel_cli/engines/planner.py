@@ -55,7 +55,7 @@ def make_plan(spec: ModelSpec, wanted: PlanSpec, device: str, *, embeddings: boo
             what = f"{kind} with embeddings as input" if embeddings else kind
             raise ConfigError(f"{key}: {asked} is not available on {what}; available: {', '.join(able)}")
     batch = wanted.batch or _BATCH[kind]
-    streams = wanted.streams or (_cores() if kind == "cpu" else _CUDA_STREAMS)
+    streams = wanted.streams or (cores() if kind == "cpu" else _CUDA_STREAMS)
     reasons["batch"] = "asked for" if wanted.batch else "the default of this device"
     reasons["streams"] = (
         "asked for" if wanted.streams else "one a core" if kind == "cpu" else "copies overlap with compute"
@@ -78,7 +78,7 @@ def available_plans(spec: ModelSpec, wanted: PlanSpec, device: str) -> list[Plan
     ]
 
 
-def _cores() -> int:
+def cores() -> int:
     """The cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
