@@ -122,6 +122,17 @@ def test_steps_of_training_lower_the_loss():
     assert measure.accuracy(logits(average, rows), labels) > 90
 
 
+def test_a_table_of_words_learns_at_its_own_rate():
+    rows, labels = random_texts([6] * 32)
+    targets = torch.from_numpy(np.eye(2, dtype=np.float32)[labels])
+    module = fresh_network()
+    before = module.embedding.weight.clone()
+    slow = replace(FIT, embedding_rate=0.0)
+    average = fit.train(module, resident(rows), np.ones(32), targets, slow, 0, lambda *facts: None)
+    assert torch.equal(average.embedding.weight, before)
+    assert not torch.equal(average.gate.weight, fresh_network().gate.weight)
+
+
 def test_training_ends_with_its_time():
     rows, _ = random_texts([6] * 32)
     reports = []

@@ -19,8 +19,8 @@ RECIPE = Path(__file__).parent.parent / "weights" / "train"
 if not RECIPE.is_dir():
     pytest.skip("the training recipe is not here", allow_module_level=True)
 sys.path.insert(0, str(RECIPE))
-NAMES = ("augment", "lexicon", "measure", "ragged", "recipe")
-augment, lexicon, measure, ragged, recipe = map(importlib.import_module, NAMES)
+NAMES = ("augment", "lexicon", "measure", "ragged", "recipe", "walks")
+augment, lexicon, measure, ragged, recipe, walks = map(importlib.import_module, NAMES)
 
 
 def test_rows_are_cut_joined_and_replaced():
@@ -50,6 +50,27 @@ def test_the_teacher_reads_emoji_and_contractions_in_words():
     assert lexicon.speak("\N{PILE OF POO}".encode()) == "pile of poo"
     assert lexicon.speak(b"dont") == "don't"
     assert lexicon.speak(b"film") == "film"
+
+
+def test_a_walk_changes_texts_only_behind_the_same_two_words():
+    texts = [[1, 2, 3, 4], [], [5, 2, 3, 6], [7, 2, 8], [1]]
+    made = walks.Crossings(ragged.from_lists(texts)).walk(
+        np.repeat([0, 2, 3, 4], 50), np.random.default_rng(0)
+    )
+    found = {tuple(made[row].tolist()) for row in range(len(made))}
+    assert found == {(1, 2, 3, 4), (1, 2, 3, 6), (5, 2, 3, 6), (5, 2, 3, 4), (7, 2, 8), (1,)}
+
+
+def test_a_walk_ends():
+    texts = ragged.from_lists([[1] * 500])
+    made = walks.Crossings(texts).walk(np.zeros(20, int), np.random.default_rng(0))
+    assert made.lengths.tolist() == [walks.LONGEST] * 20
+
+
+def test_the_distance_to_the_teacher():
+    logits = np.array([[0.0, 2.0], [1.0, 0.0]])
+    assert measure.distance(logits, logits) == 0
+    assert 0 < measure.distance(logits, 2 * logits) < measure.distance(-logits, 2 * logits)
 
 
 def test_calibration():

@@ -14,9 +14,11 @@ from lexicon import TYPED, Lexicon
 from ragged import Array, Rows, beside, from_lists, load_arrays, stack
 from recipe import Recipe
 from torch.nn import functional
+from walks import Crossings
 
-Draw = Callable[[int], Rows]
+Choose = Callable[[int], Array]
 LONGEST = 60  # tokens of a text from which new ones are made
+WALKERS = 500_000  # at once
 NEGATIONS = [
     "not",
     "n't",
@@ -84,12 +86,19 @@ def near_words(lexicon: Lexicon, vectors: Path, count: int, device: torch.device
 
 
 class Augmenter:
-    """Makes the recipe's augmentations from texts that `draw` gives, as many as asked for."""
+    """Makes the recipe's augmentations from `texts`, of which `choose` gives as many rows as asked for."""
 
     def __init__(
-        self, recipe: Recipe, lexicon: Lexicon, neighbours: Array, draw: Draw, rng: np.random.Generator
+        self,
+        recipe: Recipe,
+        lexicon: Lexicon,
+        neighbours: Array,
+        texts: Rows,
+        choose: Choose,
+        rng: np.random.Generator,
     ) -> None:
-        self.lexicon, self.neighbours, self.draw, self.rng = lexicon, neighbours, draw, rng
+        self.lexicon, self.neighbours, self.rng = lexicon, neighbours, rng
+        self.texts, self.choose = texts, choose
         self.openers = lexicon.rows(text.encode() for text in recipe.openers)
         self.connectors = lexicon.rows(text.encode() for text in recipe.connectors)
         self.emoji = lexicon.rows(text.encode() for text in recipe.emoji)
@@ -109,13 +118,17 @@ class Augmenter:
         made: Rows = getattr(self, kind)(count)
         return made.take(np.flatnonzero((made.lengths > 0) & (made.lengths <= 4 * LONGEST)))
 
+    def _draw(self, count: int) -> Rows:
+        """Texts as they are."""
+        return self.texts.take(self.choose(count))
+
     def spans(self, count: int) -> Rows:
         """Random parts of texts, short ones more often."""
-        return self._cut(self.draw(count), 20)
+        return self._cut(self._draw(count), 20)
 
     def swapped(self, count: int) -> Rows:
         """Texts with some words replaced by near ones, which may well mean the opposite."""
-        return self._swap(self.draw(count), self.rng.uniform(0.05, 0.5, count))
+        return self._swap(self._draw(count), self.rng.uniform(0.05, 0.5, count))
 
     def swapped_spans(self, count: int) -> Rows:
         """The same with parts of texts."""
@@ -123,7 +136,7 @@ class Augmenter:
 
     def dropped(self, count: int) -> Rows:
         """Texts without some of their words."""
-        rows = self.draw(count)
+        rows = self._draw(count)
         rates = np.repeat(self.rng.uniform(0.05, 0.35, count), rows.lengths)
         return rows.filter(self.rng.random(len(rows.ids)) >= rates)
 
@@ -131,20 +144,20 @@ class Augmenter:
         """Two parts of texts with "but" or the like between them."""
         return beside(
             [
-                self._cut(self.draw(count), 14),
+                self._cut(self._draw(count), 14),
                 self._some(self.connectors, count),
-                self._cut(self.draw(count), 14),
+                self._cut(self._draw(count), 14),
             ]
         )
 
     def opened(self, count: int) -> Rows:
         """Short parts behind "not", "far from", "could have been" and the like."""
-        rows = beside([self._some(self.openers, count), self._cut(self.draw(count), 7)])
+        rows = beside([self._some(self.openers, count), self._cut(self._draw(count), 7)])
         return self._swap(rows, np.where(self.rng.random(count) < 0.5, 0.0, 0.3))
 
     def negated(self, count: int) -> Rows:
         """Texts with a negation more, behind "is" or the like, or with none at all."""
-        rows = self.draw(count)
+        rows = self._draw(count)
         order = self.rng.permutation(np.flatnonzero(np.isin(rows.ids, self.auxiliaries)))
         chosen = np.full(len(rows), -1)
         chosen[rows.owners[order]] = order + 1
@@ -163,7 +176,7 @@ class Augmenter:
 
     def spliced(self, count: int) -> Rows:
         """Texts in which a part is replaced by a part of another."""
-        rows = self.draw(count)
+        rows = self._draw(count)
         lengths, starts = rows.lengths, rows.offsets[:-1]
         first = (self.rng.random(count) * (lengths + 1)).astype(np.int64)
         removed = np.minimum(self.rng.integers(0, 6, count), lengths - first)
@@ -171,23 +184,29 @@ class Augmenter:
         return beside(
             [
                 rows.slices(starts, first),
-                self._cut(self.draw(count), 6),
+                self._cut(self._draw(count), 6),
                 rows.slices(starts + last, lengths - last),
             ]
         )
+
+    def walks(self, count: int) -> Rows:
+        """Ways through all texts that change, now and then, to another place with the same last two words."""
+        crossings = Crossings(self.texts)
+        counts = [min(WALKERS, count - start) for start in range(0, count, WALKERS)]
+        return stack([crossings.walk(self.choose(some), self.rng) for some in counts])
 
     def paragraphs(self, count: int) -> Rows:
         """Several texts one after the other."""
         parts = []
         for place in range(5):
-            rows = beside([self.draw(count), self._some(self.stop, count)])
+            rows = beside([self._draw(count), self._some(self.stop, count)])
             present = self.rng.random(count) < (1, 1, 0.5, 0.3, 0.2)[place]
             parts.append(rows.slices(rows.offsets[:-1], rows.lengths * present))
         return beside(parts)
 
     def typed(self, count: int) -> Rows:
         """Texts as people type them: "dont", with emoji, names and links."""
-        rows = self.draw(count)
+        rows = self._draw(count)
         ids, owners = rows.ids.copy(), rows.owners
         nots = np.flatnonzero(ids[1:] == self.lexicon[b"n't"]) + 1
         before = ids[nots - 1]

@@ -120,11 +120,10 @@ def augment(recipe: Recipe, lexicon: Lexicon, texts: Texts, neighbours: Array) -
     shares = texts.per_row(recipe, "base") * ((lengths > 0) & (lengths <= LONGEST))
     edges = np.cumsum(shares / shares.sum())
 
-    def draw(count: int) -> Rows:
-        chosen = np.searchsorted(edges, rng.random(count), side="right")
-        return texts.rows.take(np.minimum(chosen, len(texts) - 1))
+    def choose(count: int) -> Array:
+        return np.minimum(np.searchsorted(edges, rng.random(count), side="right"), len(texts) - 1)
 
-    augmenter = Augmenter(recipe, lexicon, neighbours, draw, rng)
+    augmenter = Augmenter(recipe, lexicon, neighbours, texts.rows, choose, rng)
     made = {kind: augmenter.make(kind, count) for kind, count in recipe.augmentations.items()}
     whole = stack(list(made.values()))
     return whole.take(rng.permutation(len(whole))), {kind: len(rows) for kind, rows in made.items()}

@@ -101,7 +101,7 @@ def train(
             if progress >= 1:
                 break
             for group in optimiser.param_groups:
-                group["lr"] = fit.rate * schedule(progress)
+                group["lr"] = fit.rate * group["share"] * schedule(progress)
             ids, lengths = texts.batch(rows, longest)
             total += _step(network, optimiser, ids, lengths, targets[rows], fit)
             step += 1
@@ -168,12 +168,13 @@ def _follow(average: nn.Module, network: nn.Module, keep: float) -> None:
 
 
 def _optimiser(network: nn.Module, fit: Fit) -> torch.optim.AdamW:
-    free = {id(module.weight) for module in network.modules() if isinstance(module, nn.Embedding)}
-    groups: dict[bool, list[Tensor]] = {True: [], False: []}
-    for parameter in network.parameters():
-        groups[parameter.ndim > 1 and id(parameter) not in free].append(parameter)
+    """Only matrices that are no table of words decay."""
+    tables = [module.weight for module in network.modules() if isinstance(module, nn.Embedding)]
+    known = {id(table) for table in tables}
+    others = [parameter for parameter in network.parameters() if id(parameter) not in known]
     settings = [
-        {"params": groups[True], "weight_decay": fit.decay},
-        {"params": groups[False], "weight_decay": 0.0},
+        {"params": tables, "weight_decay": 0.0, "share": fit.embedding_rate},
+        {"params": [one for one in others if one.ndim > 1], "weight_decay": fit.decay, "share": 1.0},
+        {"params": [one for one in others if one.ndim < 2], "weight_decay": 0.0, "share": 1.0},
     ]
     return torch.optim.AdamW(settings, lr=fit.rate, fused=True)

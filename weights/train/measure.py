@@ -10,12 +10,19 @@ from ragged import Array
 from accel_cli.model.reference import softmax
 
 BINS = 15
+TINY = 1e-12  # added to a probability before its logarithm
 BEHAVIOURS = Path(__file__).parent / "behaviours.tsv"
 
 
 def accuracy(logits: Array, labels: Array) -> float:
     """In %."""
     return round(100 * float((logits.argmax(axis=1) == labels).mean()), 2)
+
+
+def distance(logits: Array, wanted: Array) -> float:
+    """The mean divergence (Kullback and Leibler's) of the one's scores from the other's, in nats."""
+    own, other = (softmax(values.astype(np.float64)) + TINY for values in (logits, wanted))
+    return round(float((other * np.log(other / own)).sum(axis=1).mean()), 4)
 
 
 def calibration_error(logits: Array, labels: Array) -> float:
@@ -33,7 +40,7 @@ def temperature(logits: Array, labels: Array) -> float:
 
     def loss(value: float) -> float:
         scores: Array = softmax(logits.astype(np.float64) / value)
-        return float(-np.log(scores[rows, labels] + 1e-12).mean())
+        return float(-np.log(scores[rows, labels] + TINY).mean())
 
     return min(np.geomspace(0.2, 10, 300).tolist(), key=loss)
 

@@ -25,7 +25,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Fit:
-    """How one network is trained."""
+    """How one network is trained; its embedding learns at `embedding_rate` times the rate."""
 
     epochs: int
     batch: int
@@ -33,6 +33,7 @@ class Fit:
     decay: float
     averaging: float
     temperature: float = 1.0
+    embedding_rate: float = 1.0
     word_dropout: float = 0.0
     embedding_dropout: float = 0.0
     feature_dropout: float = 0.0

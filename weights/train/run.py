@@ -15,7 +15,7 @@ import torch
 from data import Texts, read_dev
 from fit import Report, Resident, over_all
 from lexicon import Lexicon, student_ids, teacher_pieces, teacher_rows
-from measure import accuracy, read_behaviours
+from measure import accuracy, distance, read_behaviours
 from network import Network
 from ragged import Array, Rows, load_arrays, stack
 from recipe import Recipe
@@ -25,6 +25,7 @@ from accel_cli.text.vocabulary import load_vocabulary
 
 LEXICON = "lexicon.bin"
 BEHAVIOURS = "behaviours"
+TEACHER_SAID = "teacher_said.npz"
 
 
 @dataclass
@@ -98,6 +99,12 @@ class Run:
         """Texts as the teacher reads them."""
         return Resident(teacher_rows(rows, *self.pieces, self.recipe.teacher.max_tokens), self.device, pad)
 
+    @cached_property
+    def teacher_said(self) -> dict[str, Array]:
+        """The teacher's logits for what is measured; nothing before it has labelled."""
+        path = self.out / TEACHER_SAID
+        return load_arrays(path) if path.exists() else {}
+
     def elapsed(self) -> float:
         return round(time.monotonic() - self.start, 1)
 
@@ -108,13 +115,15 @@ class Run:
         self._save(place, log, f"{stage}: {facts}")
 
     def reporter(self, place: Path, stage: str, measured: dict[str, Resident]) -> Report:
-        """Writes a row for each epoch, with the accuracy on everything that is measured."""
+        """Writes a row for each epoch: the accuracy on everything that is measured, and the distance to
+        the teacher once that has said its own, which tells more than the few rows' labels do."""
 
         def report(epoch: int, steps: int, loss: float, average: nn.Module) -> None:
             said = say(average, measured)
             dev = {name: accuracy(logits, self.measured[name].labels) for name, logits in said.items()}
             row = {"stage": stage, "epoch": epoch + 1, "steps": steps, "loss": round(loss, 4)}
             row |= {"dev": dev, "seconds": self.elapsed()}
+            row["distance"] = {name: distance(said[name], own) for name, own in self.teacher_said.items()}
             log = read_log(place)
             log.setdefault("epochs", []).append(row)
             self._save(place, log, json.dumps(row))

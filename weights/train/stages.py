@@ -14,7 +14,7 @@ from lexicon import Lexicon
 from measure import accuracy, calibration_error, passed, read_behaviours, temperature
 from network import Network, initial_embedding
 from ragged import Array, Rows, load_arrays, save_arrays
-from run import BEHAVIOURS, LEXICON, Run, fresh_student, read_log, say
+from run import BEHAVIOURS, LEXICON, TEACHER_SAID, Run, fresh_student, read_log, say
 
 from accel_cli.text.vocabulary import SPECIAL
 
@@ -96,6 +96,7 @@ def label(run: Run) -> None:
     )
     measured = {name: run.teacher_texts(texts.rows, teacher.pad) for name, texts in run.measured.items()}
     said = say(teacher, measured)
+    save_arrays(run.out / TEACHER_SAID, said)
     kinds, labels, _ = read_behaviours()
     dev = {name: accuracy(logits, run.measured[name].labels) for name, logits in said.items()}
     run.note(run.out, "label", dev=dev, behaviours=passed(said[BEHAVIOURS], kinds, labels))
