@@ -16,7 +16,8 @@ from accel_cli.model.generate import obtain_weights
 from accel_cli.model.golden import kept_layers, load_golden, make_golden
 from accel_cli.model.reference import forward
 from accel_cli.model.weights import fingerprint, load_tensors, save_tensors
-from accel_cli.text.tokenizer import Tokenizer
+from accel_cli.text.readers import Source
+from accel_cli.text.tokenizer import BYTES_PER_TOKEN, Tokenizer, tokens
 from accel_cli.text.vocabulary import load_vocabulary
 from accel_cli.validation import check_tokens
 
@@ -121,6 +122,19 @@ def test_the_shipped_ones_have_the_tokens_of_the_shipped_vocabulary(name: str) -
         assert np.isfinite(tensors[layer]).all()
         assert np.abs(tensors[layer]).max() > 0.1  # tiny values would pass any tolerance
     np.testing.assert_allclose(tensors["gate"].sum(axis=1), 1, rtol=1e-5)
+
+
+def test_the_shipped_sentences_hold_the_edges_and_are_read_as_records() -> None:
+    path = resources.WEIGHTS / "sentences.txt"
+    texts = path.read_bytes().removesuffix(b"\n").split(b"\n")  # as goldens are made
+    assert [text for chunk in Source(str(path)).chunks(64, (1, None)) for text in chunk.texts] == texts
+    assert len(set(texts)) == len(texts) >= 220
+    counts = {len(tokens(text)) for text in texts}
+    assert {*range(12), 255, 256, 257} <= counts  # around the widest convolution, 9, and max_tokens
+    assert max(map(len, texts)) > BYTES_PER_TOKEN * 256
+    everything = b"".join(texts)
+    for odd in (b"\0", b"\r", b"\t", b"\xef\xbb\xbf", b"\xff", "\u2019".encode(), "\u200d".encode()):
+        assert odd in everything
 
 
 def test_school_has_64_sentences_that_are_not_all_alike() -> None:
