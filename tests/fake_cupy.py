@@ -1,7 +1,8 @@
 """A CuPy for machines without a GPU: arrays of numpy, kernels in numpy, streams as lazy as they may be.
 
 Whatever is enqueued on a stream runs only when somebody waits for it. So a result that is read too soon, or
-a buffer that is used again too soon, gives wrong values here every time.
+a buffer that is used again too soon, gives wrong values here every time. What has no stand-in here runs as it
+does in the tests of kernels, compiled for the CPU.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+from host_cuda.runner import HostRunner
 
 from accel_cli.kernels.base import Launch
 
@@ -57,10 +61,13 @@ class Pointer:
         self.array = array
 
     def copy_from_host_async(self, host: int, size: int, stream: Stream) -> None:
-        stream.queue.append(lambda: ctypes.memmove(self.array.ctypes.data, host, size))
+        stream.enqueue(lambda: ctypes.memmove(self.array.ctypes.data, host, size))
 
     def copy_to_host_async(self, host: int, size: int, stream: Stream) -> None:
-        stream.queue.append(lambda: ctypes.memmove(host, self.array.ctypes.data, size))
+        stream.enqueue(lambda: ctypes.memmove(host, self.array.ctypes.data, size))
+
+    def memset_async(self, value: int, size: int, stream: Stream) -> None:
+        stream.enqueue(lambda: ctypes.memset(self.array.ctypes.data, value, size))
 
 
 class Array(np.ndarray):
@@ -93,9 +100,34 @@ class Stream:
             Stream._local.stream = Stream()
         return Stream._local.stream
 
+    def enqueue(self, work: Callable[[], Any]) -> None:
+        """To be done later; while a graph is captured, by that graph, whatever the stream."""
+        graph = getattr(Stream._local, "graph", None)
+        (self.queue if graph is None else graph.work).append(work)
+
+    def wait_event(self, event: Event) -> None:
+        self.enqueue(event.synchronize)
+
+    def begin_capture(self) -> None:
+        Stream._local.graph = Graph()
+
+    def end_capture(self) -> Graph:
+        graph, Stream._local.graph = Stream._local.graph, None
+        return graph
+
     def synchronize(self) -> None:
         while self.queue:
             self.queue.popleft()()
+
+
+class Graph:
+    """Work that was captured, in the order in which it was enqueued."""
+
+    def __init__(self) -> None:
+        self.work: list[Callable[[], Any]] = []
+
+    def launch(self, stream: Stream) -> None:
+        stream.queue.extend(self.work)
 
 
 class Event:
@@ -105,8 +137,9 @@ class Event:
         self._pending: Stream | None = None
 
     def record(self, stream: Stream | None = None) -> None:
-        self._pending = stream or Stream.current()
-        self._pending.queue.append(self._reached)
+        if getattr(Stream._local, "graph", None) is None:
+            self._pending = stream or Stream.current()
+            self._pending.queue.append(self._reached)
 
     def _reached(self) -> None:
         self._pending = None
@@ -124,8 +157,8 @@ class Launcher:
 
     def __call__(self, launch: Launch, *arguments: Any) -> None:
         values = launch.kernel.pack(arguments)
-        kernel = globals()[f"_{launch.kernel.name}"]
-        Stream.current().queue.append(lambda: kernel(*values))
+        kernel = globals().get(f"_{launch.kernel.name}") or partial(HostRunner(), launch)
+        Stream.current().enqueue(lambda: kernel(*values))
 
 
 def _embedding(ids: Any, table: Any, x: Any, tokens: int, dimension: int) -> None:
@@ -219,6 +252,7 @@ def module() -> Any:
     pool = SimpleNamespace(free_all_blocks=lambda: None)
     return SimpleNamespace(
         empty=empty,
+        arange=lambda count, dtype: asarray(np.arange(count, dtype=dtype)),
         asarray=asarray,
         asnumpy=asnumpy,
         get_default_memory_pool=lambda: pool,
@@ -227,12 +261,16 @@ def module() -> Any:
             Stream=Stream,
             Event=Event,
             Device=Device,
+            get_current_stream=Stream.current,
+            using_allocator=lambda allocator: nullcontext(),
             alloc_pinned_memory=bytearray,
             get_elapsed_time=lambda begin, end: 1.0,
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
             driver=SimpleNamespace(CUDADriverError=CUDADriverError),
             runtime=SimpleNamespace(
                 CUDARuntimeError=CUDARuntimeError,
+                memoryTypeHost=1,
+                pointerGetAttributes=lambda pointer: SimpleNamespace(type=0),
                 getDeviceCount=lambda: 2,
                 getDeviceProperties=lambda index: PROPERTIES,
                 driverGetVersion=lambda: 13000,

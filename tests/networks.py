@@ -71,6 +71,19 @@ SMALLEST = replace(
     labels=("bad", "so-so", "good"),
 )
 NETWORKS = {"ragged": RAGGED, "school": SCHOOL, "sentiment": SENTIMENT, "smallest": SMALLEST}
+CPU = {"convolution": "folded", "experts": "folded"}
+# A kernel a layer; then all that the fp32 engine can do.
+NAIVE = {
+    "convolution": "direct",
+    "experts": "separate",
+    "gemm": "naive",
+    "epilogue": "separate",
+    "copies": "pinned",
+    "allocation": "once",
+    "order": "in_turn",
+    "launch": "stream",
+}
+FUSED = {**NAIVE, "convolution": "implicit", "gemm": "sgemm", "epilogue": "fused"}
 
 
 def weights_of(spec: ModelSpec, seed: int = 1) -> Weights:
@@ -101,6 +114,6 @@ def embedded(weights: Weights, batch: TokenBatch) -> EmbeddingBatch:
 
 def plan(device: str, **keys: Any) -> Plan:
     """A plan of the device's own kind, small enough that a test's batch takes several turns."""
-    own = ("folded", "folded") if device == "cpu" else ("direct", "separate")
-    values = {"precision": "fp32", "convolution": own[0], "experts": own[1], "batch": 8, "streams": 3}
-    return Plan(device=device, **{**values, **keys})
+    sizes = {"precision": "fp32", "batch": 8, "streams": 3}
+    own = CPU if device == "cpu" else NAIVE
+    return Plan(device=device, **{**sizes, **own, **keys})

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from conftest import ROOT, Accel, clean_environment
 
-from accel_cli import resources
 from accel_cli.cuda import cache as module
 from accel_cli.cuda.cache import KernelCache
 from accel_cli.cuda.compiler import ARCHITECTURES, compile_kernel, compiler_version, options, usage
@@ -85,7 +84,7 @@ def test_the_command(accel: Accel) -> None:
     assert done.returncode == 0, out + done.stderr.decode()
     assert f"NVRTC {compiler_version()}" in out
     names = [line.split()[0] for line in out.splitlines()[2:]]
-    assert sorted(names) == sorted(path.stem for path in resources.KERNELS.glob("*.cu"))
+    assert names == [launch.kernel.name for launch in variants()]
     bad = accel("kernels", "--arch", "sm_10")
     assert bad.returncode == 1
     assert "does not compile" in bad.stderr.decode()

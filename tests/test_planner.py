@@ -11,83 +11,103 @@ from accel_cli.engines import planner
 from accel_cli.engines.base import Plan
 from accel_cli.engines.planner import ABILITIES, available_plans, make_plan
 from accel_cli.errors import ConfigError
-from accel_cli.model.config import CONVOLUTIONS, EXPERTS, PRECISIONS, PlanSpec
+from accel_cli.model.config import CHOICES, PlanSpec
 
-SPEC = networks.RAGGED
+RAGGED, SCHOOL = networks.RAGGED, networks.SCHOOL
 DEVICES = ["cpu", "cuda:0", "cuda:3"]
 
 
 def test_what_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "cores", lambda: 5)
-    assert make_plan(SPEC, PlanSpec(), "cpu") == Plan("cpu", "fp32", "folded", "folded", 4096, 5)
-    assert make_plan(SPEC, PlanSpec(), "cuda:1") == Plan("cuda:1", "fp32", "direct", "separate", 512, 3)
+    assert make_plan(RAGGED, PlanSpec(), "cpu") == Plan("cpu", "fp32", "folded", "folded", 4096, 5)
+    rest = {"gemm": "sgemm", "epilogue": "fused", "copies": "pinned", "allocation": "once"}
+    rest |= {"order": "side_by_side", "batch": 2048, "streams": 3, "precision": "fp32", "experts": "folded"}
+    ragged = Plan("cuda:1", **rest, convolution="implicit", launch="stream")
+    school = Plan("cuda:1", **rest, convolution="toomcook", launch="graph")
+    assert make_plan(RAGGED, PlanSpec(), "cuda:1") == ragged
+    assert make_plan(SCHOOL, PlanSpec(), "cuda:1") == school
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_embeddings_are_never_folded(device: str) -> None:
-    plan = make_plan(SPEC, PlanSpec(), device, embeddings=True)
-    assert plan.convolution == {"cpu": "im2col", "cuda": "direct"}[device.partition(":")[0]]
+def test_embeddings_are_never_folded() -> None:
+    assert make_plan(RAGGED, PlanSpec(), "cpu", embeddings=True).convolution == "im2col"
     with pytest.raises(ConfigError) as caught:
-        make_plan(SPEC, PlanSpec(convolution="folded"), device, embeddings=True)
-    kind = device.partition(":")[0]
-    words = f"convolution: folded is not available on {kind} with embeddings as input; available: "
-    assert str(caught.value) == words + plan.convolution
+        make_plan(RAGGED, PlanSpec(convolution="folded"), "cpu", embeddings=True)
+    words = "convolution: folded is not available on cpu with embeddings as input; available: im2col"
+    assert str(caught.value) == words
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("key", ["precision", "convolution", "experts"])
+@pytest.mark.parametrize("key", [key for key in CHOICES if key != "device"])
 def test_every_choice_is_taken_or_refused_by_name(device: str, key: str) -> None:
-    choices = {"precision": PRECISIONS, "convolution": CONVOLUTIONS, "experts": EXPERTS}[key]
-    able = ABILITIES[device.partition(":")[0]][key]
-    for choice in choices:
-        wanted = replace(PlanSpec(), **{key: choice})
+    kind = device.partition(":")[0]
+    able = ABILITIES[kind].get(key, ())
+    simple = PlanSpec(**{"convolution": "direct", "epilogue": "separate"} if kind == "cuda" else {})
+    for choice in CHOICES[key]:
+        wanted = replace(simple, **{key: choice})
         if choice in able:
-            plan = make_plan(SPEC, wanted, device)
+            plan = make_plan(RAGGED, wanted, device)
             assert getattr(plan, key) == choice
             assert plan.reasons[key] == "asked for"
-        elif choice != "auto":
+        else:
             with pytest.raises(ConfigError) as caught:
-                make_plan(SPEC, wanted, device)
-            assert f"{key}: {choice} is not available on " in str(caught.value)
-            assert f"available: {', '.join(able)}" in str(caught.value)
+                make_plan(RAGGED, wanted, device)
+            assert f"{key}: {choice} is not available on {kind}" in str(caught.value)
+            assert ("available: " if able else "leave it out") in str(caught.value)
+
+
+WITHOUT = [
+    (PlanSpec(gemm="naive", convolution="implicit"), "convolution: implicit", "naive", "im2col, direct"),
+    (PlanSpec(gemm="tiled", epilogue="fused"), "epilogue: fused", "tiled", "separate"),
+]
+
+
+@pytest.mark.parametrize(("asked", "refused", "gemm", "able"), WITHOUT)
+def test_what_takes_the_fast_product_is_refused_without_it(
+    asked: PlanSpec, refused: str, gemm: str, able: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_plan(RAGGED, asked, "cuda:0")
+    assert str(caught.value) == f"{refused} is not available on cuda with gemm: {gemm}; available: {able}"
+
+
+def test_toom_cook_needs_room_for_the_widest_kernel() -> None:
+    wide = replace(RAGGED, widths=(3, 17), max_tokens=40)
+    with pytest.raises(ConfigError, match="convolution: toomcook is not available"):
+        make_plan(wide, PlanSpec(convolution="toomcook"), "cuda:0")
+    assert make_plan(wide, PlanSpec(), "cuda:0").convolution == "implicit"
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("embeddings", [True, False])
 def test_every_choice_has_its_reason(device: str, embeddings: bool) -> None:
-    plan = make_plan(SPEC, PlanSpec(), device, embeddings=embeddings)
+    plan = make_plan(RAGGED, PlanSpec(), device, embeddings=embeddings)
     assert set(plan.reasons) == set(plan.keys()) - {"device"}
     assert all(plan.reasons.values())
 
 
 def test_sizes_asked_for() -> None:
-    plan = make_plan(SPEC, PlanSpec(batch=7, streams=2), "cpu")
+    plan = make_plan(RAGGED, PlanSpec(batch=7, streams=2), "cpu")
     assert (plan.batch, plan.streams) == (7, 2)
     assert plan.reasons["batch"] == plan.reasons["streams"] == "asked for"
 
 
 def test_a_plan_prints_itself() -> None:
-    plan = make_plan(SPEC, PlanSpec(batch=7, streams=2), "cuda:0")
-    assert str(plan) == "device=cuda:0 precision=fp32 convolution=direct experts=separate batch=7 streams=2"
+    plan = make_plan(RAGGED, PlanSpec(batch=7, streams=2), "cpu")
+    assert str(plan) == "device=cpu precision=fp32 convolution=folded experts=folded batch=7 streams=2"
     assert list(plan.keys()) == ["device", "precision", "convolution", "experts", "batch", "streams"]
+    plan = make_plan(SCHOOL, PlanSpec(batch=7, streams=2), "cuda:0")
+    assert str(plan) == (
+        "device=cuda:0 precision=fp32 convolution=toomcook experts=folded gemm=sgemm epilogue=fused"
+        " copies=pinned allocation=once order=side_by_side launch=graph batch=7 streams=2"
+    )
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_all_plans_of_a_device(device: str) -> None:
-    plans = available_plans(SPEC, PlanSpec(convolution="direct", batch=9), device)
-    able = ABILITIES[device.partition(":")[0]]
+    plans = available_plans(SCHOOL, PlanSpec(batch=9), device)
     assert len(set(map(str, plans))) == len(plans)
-    assert len(plans) == len(able["precision"]) * len(able["convolution"]) * len(able["experts"])
-    assert plans[0].keys() == make_plan(SPEC, PlanSpec(batch=9), device).keys()
+    assert plans[0] == make_plan(SCHOOL, PlanSpec(batch=9), device)
+    for key in ("convolution", "experts"):
+        able = ABILITIES[device.partition(":")[0]][key]
+        assert {getattr(plan, key) for plan in plans} == set(able)
     assert all(plan.batch == 9 for plan in plans)
-
-
-def test_abilities_are_words_of_the_configuration() -> None:
-    for able in ABILITIES.values():
-        assert set(able["precision"]) <= set(PRECISIONS)
-        assert set(able["convolution"]) <= set(CONVOLUTIONS)
-        assert set(able["experts"]) <= set(EXPERTS)
-
-
-def test_cores() -> None:
-    assert planner.cores() >= 1

@@ -32,7 +32,7 @@ def command(architectures: tuple[str, ...]) -> None:
     """
     click.echo(f"NVRTC {compiler_version()}")
     click.echo(
-        f"{'kernel':<16}{'constants':<20}{'arch':<10}{'registers':>10}{'shared':>8}{'stack':>8}{'spills':>8}"
+        f"{'kernel':<20}{'arch':<10}{'registers':>10}{'shared':>8}{'stack':>8}{'spills':>8}  constants"
     )
     spilling = []
     for launch in variants():
@@ -42,8 +42,8 @@ def command(architectures: tuple[str, ...]) -> None:
             _, log = compile_kernel(name, options(architecture, launch.defines))
             found = usage(log)
             click.echo(
-                f"{name:<16}{constants:<20}{architecture:<10}{found.registers:>10}{found.shared_bytes:>8}"
-                f"{found.stack_bytes:>8}{found.spill_bytes:>8}"
+                f"{name:<20}{architecture:<10}{found.registers:>10}{found.shared_bytes:>8}"
+                f"{found.stack_bytes:>8}{found.spill_bytes:>8}  {constants}"
             )
             if found.spill_bytes:
                 spilling.append(f"{name} for {architecture}")

@@ -11,7 +11,7 @@ import click
 
 from accel_cli.cuda.device import known
 from accel_cli.errors import UsageError
-from accel_cli.model.config import MOST, PRECISIONS, Config, load_config
+from accel_cli.model.config import CHOICES, MOST, Config, load_config
 from accel_cli.text.labelled import LAYOUTS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -66,7 +66,11 @@ def plan_options(command: Command) -> Command:
             help="Batches under way at once; on a CPU, worker threads.",
         ),
         option("--batch", type=click.IntRange(1, MOST["batch"]), help="Sentences computed at once."),
-        option("--precision", type=click.Choice(PRECISIONS), help="Arithmetic of the network."),
+        option(
+            "--precision",
+            type=click.Choice(("auto", *CHOICES["precision"])),
+            help="Arithmetic of the network.",
+        ),
     ):
         command = decorate(command)
     return command

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from accel_cli.cuda.device import cupy
 
 
-def pinned(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
+def page_locked(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
     """A page-locked host array, so that copies run beside compute."""
     module = cupy()
     count = int(np.prod(shape))
@@ -18,19 +18,32 @@ def pinned(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
     return np.frombuffer(memory, dtype, count).reshape(shape)
 
 
-class Mirror:
-    """A flat array on the host (pinned) and on the device, of the same size."""
+def is_page_locked(values: npt.NDArray[Any]) -> bool:
+    """Whether a host array can be copied beside compute."""
+    runtime = cupy().cuda.runtime
+    attributes = runtime.pointerGetAttributes(values.ctypes.data)
+    return bool(attributes.type == runtime.memoryTypeHost)
 
-    def __init__(self, size: int, dtype: str) -> None:
-        self.host = pinned((size,), dtype)
+
+class Mirror:
+    """A flat array on the host (page-locked if `pinned`) and on the device, of the same size."""
+
+    def __init__(self, size: int, dtype: str, *, pinned: bool = True) -> None:
+        self._pinned = pinned
+        self.host = page_locked((size,), dtype) if pinned else np.empty(size, dtype)
         self.device: Any = cupy().empty(size, dtype)
 
     def upload(self, values: npt.NDArray[Any], stream: Any) -> Any:
-        """Copy `values` to the device, asynchronously; the device array in their shape."""
-        size = values.size
-        self.host[:size] = values.ravel()
+        """Copy `values` to the device, asynchronously; the device array in their shape.
+
+        What is page-locked already is read where it lies, and must not change before the copy is done.
+        """
+        size, source = values.size, np.ascontiguousarray(values)
+        if self._pinned and not is_page_locked(source):
+            self.host[:size] = source.ravel()
+            source = self.host
         part = self.device[:size]
-        part.data.copy_from_host_async(self.host.ctypes.data, part.nbytes, stream)
+        part.data.copy_from_host_async(source.ctypes.data, part.nbytes, stream)
         return part.reshape(values.shape)
 
     def download(self, size: int, stream: Any) -> None:

@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from accel_cli.batches import Batch, Predictions
+from accel_cli.model.config import CHOICES
 
 # Called after each layer with its checkpoint name (see model.reference) and the engine's own array of it.
 Observe = Callable[[str, Any], None]
+KEYS = (*CHOICES, "batch", "streams")
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class Plan:
     """How a model runs on a device: explicit, printable, the same for every batch.
 
     `batch` is the largest number of sentences that are computed at once; `streams` the number of
-    batches under way at once (on a CPU: worker threads). `reasons` says why each choice fell.
+    batches under way at once (on a CPU: worker threads). What has no meaning on the device is empty.
+    `reasons` says why each choice fell.
     """
 
     device: str
@@ -29,18 +32,18 @@ class Plan:
     experts: str
     batch: int
     streams: int
+    gemm: str = ""
+    epilogue: str = ""
+    copies: str = ""
+    allocation: str = ""
+    order: str = ""
+    launch: str = ""
     reasons: dict[str, str] = field(default_factory=dict, compare=False)
 
     def keys(self) -> dict[str, str | int]:
         """The plan without its reasons, in a fixed order."""
-        return {
-            "device": self.device,
-            "precision": self.precision,
-            "convolution": self.convolution,
-            "experts": self.experts,
-            "batch": self.batch,
-            "streams": self.streams,
-        }
+        values = {key: getattr(self, key) for key in KEYS}
+        return {key: value for key, value in values.items() if value}
 
     def __str__(self) -> str:
         return " ".join(f"{key}={value}" for key, value in self.keys().items())

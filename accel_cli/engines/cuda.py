@@ -18,61 +18,16 @@ import numpy as np
 import numpy.typing as npt
 
 from accel_cli.batches import Batch, EmbeddingBatch, Predictions, TokenBatch
-from accel_cli.cuda.buffers import Mirror
 from accel_cli.cuda.device import cupy, facts
 from accel_cli.cuda.errors import DeviceFull, DeviceLost, translated
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.engines.base import Observe, Plan
-from accel_cli.engines.cuda_layers import Activations, DeviceWeights, Layers
+from accel_cli.engines.cuda_layers import Layers
+from accel_cli.engines.cuda_slots import CudaPart, Slot
+from accel_cli.engines.tiles import Tiles
 from accel_cli.errors import AccelWarning, DeviceError
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Weights
-
-_TOKENS_EACH = 64  # tokens a sentence that a slot has room for, on average
-
-
-def _ignore(name: str, value: Any) -> None:
-    """Observe nothing."""
-
-
-class Slot:
-    """Room for one part of a batch: its stream, staging, activations and results."""
-
-    def __init__(self, spec: ModelSpec, sentences: int, *, embeddings: bool) -> None:
-        each = spec.length or min(spec.max_tokens, _TOKENS_EACH)
-        self.sentences = sentences
-        self.tokens = max(sentences * each, spec.max_tokens)
-        self.stream = cupy().cuda.Stream(non_blocking=True)
-        self.done = cupy().cuda.Event(disable_timing=True)
-        self.ids = Mirror(self.tokens, "int32")
-        self.offsets = Mirror(sentences + 1, "int32")
-        self.values = Mirror(self.tokens * spec.embedding if embeddings else 0, "float32")
-        self.buffers = Activations(spec, sentences, self.tokens)
-        self.logits = Mirror(sentences * len(spec.labels), "float32")
-        self.scores = Mirror(sentences * len(spec.labels), "float32")
-        self.labels = Mirror(sentences, "int32")
-        self.part: CudaPart | None = None
-
-
-class CudaPart:
-    """The part of a batch that a slot holds, until its results are fetched."""
-
-    def __init__(self, slot: Slot, count: int) -> None:
-        self._slot: Slot | None = slot
-        self._count = count
-        self._predictions: Predictions | None = None
-
-    def fetch(self) -> Predictions:
-        """Wait for the device and copy the results out of the slot, which is then free."""
-        if self._slot is not None:
-            slot, count = self._slot, self._count
-            slot.done.synchronize()
-            logits = slot.logits.host.reshape(slot.sentences, -1)[:count].copy()
-            scores = slot.scores.host.reshape(slot.sentences, -1)[:count].copy()
-            self._predictions = Predictions(logits, scores, slot.labels.host[:count].copy())
-            self._slot = slot.part = None
-        assert self._predictions is not None
-        return self._predictions
 
 
 class CudaTicket:
@@ -100,10 +55,13 @@ class CudaEngine:
         self._lock = threading.RLock()
         self._index = int(plan.device.partition(":")[2])
         self.device = facts(self._index)
+        self._embeddings = embeddings
         with self._using("loading the weights"):
             self._launcher = Launcher(self.device)
-            self._layers = Layers(spec, DeviceWeights(weights), self._launcher)
-        self._slots = self._allocate(plan, embeddings)
+            tiles = Tiles(self.device)
+            self._layers = Layers(spec, weights, plan, tiles, self._launcher, embeddings=embeddings)
+            cupy().cuda.get_current_stream().synchronize()  # no slot's stream waits for it
+        self._slots = self._allocate(plan)
         self.plan = replace(plan, batch=self._slots[0].sentences)
         self._next = 0
 
@@ -113,13 +71,13 @@ class CudaEngine:
         with self._lock, cupy().cuda.Device(self._index), translated(doing):
             yield
 
-    def _allocate(self, plan: Plan, embeddings: bool) -> list[Slot]:
+    def _allocate(self, plan: Plan) -> list[Slot]:
         """All slots; with a smaller batch, said once, when the device has no room for the one planned."""
         batch = plan.batch
         while True:
             try:
                 with self._using(f"allocating {plan.streams} slots of {batch} sentences"):
-                    slots = [Slot(self._spec, batch, embeddings=embeddings) for _ in range(plan.streams)]
+                    slots = [self._slot(plan, batch) for _ in range(plan.streams)]
                 break
             except DeviceFull as error:
                 if batch == 1:
@@ -141,7 +99,7 @@ class CudaEngine:
     def submit(self, batch: Batch) -> CudaTicket:
         """Start a batch of at least one sentence; waits while all slots are busy."""
         with self._using("running a batch"):
-            return CudaTicket(self, [self._start(part, _ignore) for part in self._parts(batch)])
+            return CudaTicket(self, [self._start(part) for part in self._parts(batch)])
 
     def fetch(self, parts: list[CudaPart]) -> Predictions:
         """The predictions of consecutive parts."""
@@ -157,7 +115,8 @@ class CudaEngine:
                 def keep(name: str, value: Any, part: Batch = part) -> None:
                     array = cupy().asnumpy(value)
                     if name.startswith("convolution."):
-                        array = array[self._windows(part, int(name.partition(".")[2]))]
+                        inside = self._windows(part, int(name.partition(".")[2]))
+                        array = array[inside] if len(array) == len(inside) else array
                     kept.setdefault(name, []).append(array)
 
                 self._start(part, keep).fetch()
@@ -188,13 +147,13 @@ class CudaEngine:
         """Wait for what is under way and release the device's memory."""
         with suppress(DeviceLost), self._using("closing"):  # what is lost needs no release
             for slot in self._slots:
-                slot.stream.synchronize()
+                slot.wait()
             self._slots = []
 
     def _parts(self, batch: Batch) -> Iterator[Batch]:
         """The batch in consecutive parts that each fit a slot."""
         slot, start = self._slots[0], 0
-        if isinstance(batch, EmbeddingBatch) and not slot.values.host.size:
+        if isinstance(batch, EmbeddingBatch) and not slot.embeddings:
             raise DeviceError("this engine has no room for embeddings; open it with embeddings=True")
         while start < len(batch):
             stop = min(start + slot.sentences, len(batch))
@@ -206,41 +165,20 @@ class CudaEngine:
             yield batch.rows(start, stop)
             start = stop
 
-    def _start(self, batch: Batch, observe: Observe, begin: Any = None) -> CudaPart:
-        """Enqueue copies and kernels of one part on the next slot's stream."""
+    def _slot(self, plan: Plan, sentences: int) -> Slot:
+        return Slot(self._spec, self._layers, plan, sentences, embeddings=self._embeddings)
+
+    def _start(self, batch: Batch, observe: Observe | None = None, begin: Any = None) -> CudaPart:
+        """Enqueue a part on the next slot's stream; with `allocation: per_call` on a slot of its own."""
+        if self.plan.allocation == "per_call":
+            with cupy().cuda.using_allocator(None):
+                return self._slot(self.plan, self.plan.batch).start(batch, observe, begin)
         slot = self._slots[self._next]
         self._next = (self._next + 1) % len(self._slots)
-        if slot.part is not None:
-            slot.part.fetch()
-        count, labels = len(batch), len(self._spec.labels)
-        with slot.stream:
-            if begin is not None:
-                begin.record()
-            if isinstance(batch, TokenBatch):
-                offsets = slot.offsets.upload(batch.offsets, slot.stream)
-                ids = slot.ids.upload(batch.ids, slot.stream)
-                x, strides = self._layers.embed(ids, slot.buffers, observe), (self._spec.embedding, 1)
-            else:
-                tokens = batch.values.shape[2]
-                offsets = slot.offsets.upload(
-                    np.arange(count + 1, dtype=np.int32) * np.int32(tokens), slot.stream
-                )
-                x, strides = slot.values.upload(batch.values, slot.stream), (1, tokens)
-            outputs = (
-                slot.logits.device[: count * labels].reshape(count, labels),
-                slot.scores.device[: count * labels].reshape(count, labels),
-                slot.labels.device[:count],
-            )
-            self._layers.forward(x, strides, offsets, slot.buffers, outputs, observe)
-            slot.logits.download(count * labels, slot.stream)
-            slot.scores.download(count * labels, slot.stream)
-            slot.labels.download(count, slot.stream)
-            slot.done.record(slot.stream)
-        slot.part = CudaPart(slot, count)
-        return slot.part
+        return slot.start(batch, observe, begin)
 
     def _windows(self, batch: Batch, width: int) -> npt.NDArray[np.bool_]:
-        """Which rows of a convolution's output are windows inside a sentence."""
+        """Which tokens begin a window inside their sentence; some plans compute for every token."""
         if isinstance(batch, EmbeddingBatch):
             sentences, _, tokens = batch.values.shape
             return np.tile(np.arange(tokens) <= tokens - width, sentences)

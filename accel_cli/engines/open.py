@@ -5,9 +5,14 @@ from __future__ import annotations
 from accel_cli.cuda.device import choose
 from accel_cli.engines.base import Engine, Plan
 from accel_cli.engines.planner import make_plan
-from accel_cli.model.config import Config, ModelSpec
+from accel_cli.model.config import Config, ModelSpec, PlanSpec
 from accel_cli.model.generate import obtain_weights
 from accel_cli.model.weights import Weights
+
+
+def device_for(wanted: PlanSpec, device: str) -> str:
+    """The device asked for, else the plan's, else what there is; DeviceError if it is not there."""
+    return choose(wanted.device if device == "auto" else device)
 
 
 def open_engine(config: Config, device: str = "auto", *, embeddings: bool = False) -> Engine:
@@ -15,7 +20,7 @@ def open_engine(config: Config, device: str = "auto", *, embeddings: bool = Fals
 
     `embeddings` prepares for embeddings as input instead of tokens.
     """
-    plan = make_plan(config.model, config.plan, choose(device), embeddings=embeddings)
+    plan = make_plan(config.model, config.plan, device_for(config.plan, device), embeddings=embeddings)
     return engine_for(config.model, obtain_weights(config.model), plan, embeddings=embeddings)
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from dataclasses import replace
 
 from accel_cli.engines.base import Plan
 from accel_cli.errors import ConfigError
-from accel_cli.model.config import ModelSpec, PlanSpec
+from accel_cli.model.config import CHOICES, ModelSpec, PlanSpec
+from accel_cli.model.toomcook import MOST_TOKENS
 
-# What each kind of device can do, the preferred choice first.
+# What each kind of device can do, the preferred choice first. What is not named has no meaning there.
 ABILITIES: dict[str, dict[str, tuple[str, ...]]] = {
     "cpu": {
         "precision": ("fp32",),
@@ -18,18 +19,39 @@ ABILITIES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "cuda": {
         "precision": ("fp32",),
-        "convolution": ("direct",),
-        "experts": ("separate",),
+        "convolution": ("toomcook", "implicit", "im2col", "direct"),
+        "experts": ("folded", "separate"),
+        "gemm": ("sgemm", "tiled", "naive"),
+        "epilogue": ("fused", "separate"),
+        "copies": ("pinned", "pageable"),
+        "allocation": ("once", "per_call"),
+        "order": ("side_by_side", "in_turn"),
+        "launch": ("graph", "stream"),
     },
 }
 _WHY = {
     "fp32": "the most exact precision there is here",
     "folded": "the fewest operations, the same function",
-    "direct": "the kernel that works for every input",
+    "separate": "nothing to fold or fuse it into",
+    "toomcook": "the fewest multiplications without folding",
+    "implicit": "windows are found by the product's loads",
     "im2col": "embeddings as input cannot be folded",
-    "separate": "the kernels that work for every shape",
+    "direct": "the kernel that works for every input",
+    "sgemm": "the fastest product",
+    "tiled": "works for every shape",
+    "naive": "works for every shape",
+    "fused": "saves a trip through memory",
+    "pinned": "copies run beside compute",
+    "once": "nothing is allocated while it runs",
+    "side_by_side": "small products fill the device together",
+    "in_turn": "one product fills the device",
+    "graph": "batches are alike, and a graph costs one launch",
+    "stream": "sentences have any length, so no two batches are alike",
 }
-_BATCH = {"cpu": 4096, "cuda": 512}
+# Choices that take the product by sgemm.
+_BY_SGEMM = {"convolution": ("toomcook", "implicit"), "epilogue": ("fused",)}
+_ORDER = ("gemm", *(key for key in CHOICES if key not in ("gemm", "device")))
+_BATCH = {"cpu": 4096, "cuda": 2048}
 _CUDA_STREAMS = 3
 
 
@@ -39,43 +61,64 @@ def make_plan(spec: ModelSpec, wanted: PlanSpec, device: str, *, embeddings: boo
     `embeddings` says that the input is embeddings instead of tokens.
     """
     kind = device.partition(":")[0]
+    where = f"{kind} with embeddings as input" if embeddings else kind
     reasons: dict[str, str] = {}
     chosen: dict[str, str] = {}
-    for key, able in ABILITIES[kind].items():
-        asked = getattr(wanted, key)
-        if key == "convolution" and embeddings:
-            able = tuple(choice for choice in able if choice != "folded")
-        if asked == "auto":
-            chosen[key] = able[0]
-            reasons[key] = _WHY[able[0]]
+    for key in _ORDER:
+        asked, able = getattr(wanted, key), _able(spec, key, kind, chosen, embeddings=embeddings)
+        if asked == "auto" and able:
+            chosen[key], reasons[key] = able[0], _WHY[able[0]]
         elif asked in able:
-            chosen[key] = asked
-            reasons[key] = "asked for"
-        else:
-            what = f"{kind} with embeddings as input" if embeddings else kind
-            raise ConfigError(f"{key}: {asked} is not available on {what}; available: {', '.join(able)}")
+            chosen[key], reasons[key] = asked, "asked for"
+        elif asked != "auto":
+            with_gemm = f" with gemm: {chosen['gemm']}" if "gemm" in chosen and key in _BY_SGEMM else ""
+            there = f"available: {', '.join(able)}" if able else "leave it out"
+            raise ConfigError(f"{key}: {asked} is not available on {where}{with_gemm}; {there}")
     batch = wanted.batch or _BATCH[kind]
     streams = wanted.streams or (cores() if kind == "cpu" else _CUDA_STREAMS)
     reasons["batch"] = "asked for" if wanted.batch else "the default of this device"
     reasons["streams"] = (
         "asked for" if wanted.streams else "one a core" if kind == "cpu" else "copies overlap with compute"
     )
-    return Plan(
-        device, chosen["precision"], chosen["convolution"], chosen["experts"], batch, streams, reasons
-    )
+    return Plan(device, **chosen, batch=batch, streams=streams, reasons=reasons)
+
+
+def _able(
+    spec: ModelSpec, key: str, kind: str, chosen: dict[str, str], *, embeddings: bool
+) -> tuple[str, ...]:
+    """What a device can do for a key after what has been chosen, the preferred choice first."""
+    able = ABILITIES[kind].get(key, ())
+    refused: set[str] = set()
+    if embeddings:
+        refused.add("folded" if key == "convolution" else "")
+    if chosen.get("gemm", "sgemm") != "sgemm":
+        refused.update(_BY_SGEMM.get(key, ()))
+    if key == "convolution" and spec.widest > min(spec.max_tokens, MOST_TOKENS):
+        refused.add("toomcook")
+    able = tuple(choice for choice in able if choice not in refused)
+    if spec.length is None:  # chunks of long sentences overlap, and no two batches are alike
+        last = ("toomcook", "graph")
+        able = tuple(sorted(able, key=lambda choice: choice in last))
+    return able
 
 
 def available_plans(spec: ModelSpec, wanted: PlanSpec, device: str) -> list[Plan]:
-    """Every plan that this kind of device offers for tokens, the preferred one first."""
+    """Every way that this kind of device offers to compute the network from tokens, the preferred one first.
+
+    The ways of moving data and launching kernels are as `wanted`.
+    """
     kind = device.partition(":")[0]
-    return [
-        make_plan(
-            spec, replace(wanted, precision=precision, convolution=convolution, experts=experts), device
-        )
-        for precision in ABILITIES[kind]["precision"]
-        for convolution in ABILITIES[kind]["convolution"]
-        for experts in ABILITIES[kind]["experts"]
+    keys = [
+        key for key in ("precision", "convolution", "experts", "gemm", "epilogue") if key in ABILITIES[kind]
     ]
+    plans = []
+    for choices in itertools.product(*(ABILITIES[kind][key] for key in keys)):
+        asked = wanted.overridden(**dict(zip(keys, choices, strict=True)))
+        try:
+            plans.append(make_plan(spec, asked, device))
+        except ConfigError:
+            continue  # these choices do not go together
+    return plans
 
 
 def cores() -> int:

@@ -7,11 +7,22 @@ from accel_cli.kernels import (
     concat,
     conv1d,
     embedding,
+    gemm_tiled,
     getmax,
+    im2col,
     linear,
+    pack_taps,
     relu,
     scale_add,
+    sgemm,
+    skinny,
     softmax,
+    toomcook_input,
+    toomcook_output,
+    toomcook_weights,
+    transpose,
+    window_max,
+    windows,
 )
 from accel_cli.kernels.base import Launch
 
@@ -28,4 +39,28 @@ def variants() -> list[Launch]:
         softmax.geometry(1),
         scale_add.geometry(1, 1),
         argmax.geometry(1),
+        windows.geometry(1),
+        transpose.geometry(1, 1, 1),
+        pack_taps.geometry(1, 1),
+        *(im2col.geometry(1, dimension, dimension) for dimension in (1, 4)),
+        gemm_tiled.geometry(1, 1),
+        window_max.geometry(1, 1),
+        *sgemm.variants(),
+        *(skinny.geometry(1, outputs) for outputs in (2, 4)),
+        *_toomcook(),
+    ]
+
+
+def _toomcook() -> list[Launch]:
+    """For chunks of 16 tokens, the longest there are, the products that they take, and school's widths."""
+    tokens, products = 16, 18
+    sources = (toomcook_input.TOKEN_ROWS, toomcook_input.CHANNEL_ROWS, toomcook_input.TABLE_ROWS)
+    return [
+        *(
+            toomcook_input.geometry(source, tokens, products, 1, 1, vector=vector)
+            for source in sources
+            for vector in (1, 4)
+        ),
+        *(toomcook_output.geometry(tokens, products, 1, 1, 1, vector=vector) for vector in (1, 4)),
+        *(toomcook_weights.geometry(width, 1, 1) for width in (3, 5, 7, 9)),
     ]

@@ -15,10 +15,20 @@ from accel_cli.model.fields import Section, nearest
 from accel_cli.model.yaml_file import read_yaml
 
 MODEL_FILE = "model.yaml"  # a folder with such a file is a model
-PRECISIONS = ("auto", "fp32")
 MOST = {"batch": 1 << 20, "streams": 64}
-CONVOLUTIONS = ("auto", "direct", "im2col", "folded")
-EXPERTS = ("auto", "separate", "folded")
+# What a plan may say, key by key; `auto` leaves the choice to the device.
+CHOICES = {
+    "device": ("cpu", "cuda"),
+    "precision": ("fp32",),
+    "convolution": ("direct", "im2col", "implicit", "toomcook", "folded"),
+    "experts": ("separate", "folded"),
+    "gemm": ("naive", "tiled", "sgemm"),
+    "epilogue": ("separate", "fused"),
+    "copies": ("pageable", "pinned"),
+    "allocation": ("per_call", "once"),
+    "order": ("in_turn", "side_by_side"),
+    "launch": ("stream", "graph"),
+}
 
 
 @dataclass(frozen=True)
@@ -73,9 +83,16 @@ class PlanSpec:
     `batch` and `streams` are 0 when they are left open.
     """
 
+    device: str = "auto"
     precision: str = "auto"
     convolution: str = "auto"
     experts: str = "auto"
+    gemm: str = "auto"
+    epilogue: str = "auto"
+    copies: str = "auto"
+    allocation: str = "auto"
+    order: str = "auto"
+    launch: str = "auto"
     batch: int = 0
     streams: int = 0
 
@@ -259,13 +276,8 @@ def _check_sizes(path: Path, spec: ModelSpec) -> None:
 
 def _plan(section: Section) -> PlanSpec:
     section.known(PLAN_KEYS)
-    return PlanSpec(
-        precision=section.choice("precision", PRECISIONS, "auto"),
-        convolution=section.choice("convolution", CONVOLUTIONS, "auto"),
-        experts=section.choice("experts", EXPERTS, "auto"),
-        batch=_size(section, "batch"),
-        streams=_size(section, "streams"),
-    )
+    chosen = {key: section.choice(key, ("auto", *choices), "auto") for key, choices in CHOICES.items()}
+    return PlanSpec(**chosen, batch=_size(section, "batch"), streams=_size(section, "streams"))
 
 
 def _size(section: Section, key: str) -> int:

@@ -40,6 +40,13 @@ def fold_experts(weights: Weights) -> FoldedExperts:
     )
 
 
+def expert_layers(weights: Weights) -> list[Layer]:
+    """Rewrite 2 as a layer for each expert, which holds all of `after`: the gate's values sum to 1."""
+    folded, outputs = fold_experts(weights), len(weights.fully_connected[0].bias)
+    bias = folded.bias.reshape(-1, outputs) + folded.after
+    return [Layer(*parts) for parts in zip(folded.weight.reshape(len(bias), outputs, -1), bias, strict=True)]
+
+
 def tap_matrix(convolutions: tuple[Layer, ...]) -> Floats:
     """The convolutions as one matrix [dimension, taps * filters]: rewrite 1 is an embedding times this.
 

@@ -16,6 +16,7 @@ WITHOUT_A_HOST_RUN: list[str] = []  # the exceptions; there are none
 
 C_TYPES = {
     "float": "float32",
+    "double": "float64",
     "int": "int32",
     "unsigned": "uint32",
     "unsigned int": "uint32",

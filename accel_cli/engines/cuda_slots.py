@@ -1,0 +1,122 @@
+"""A slot of the CUDA engine: room for one part of a batch on its way, and how the part gets through."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from accel_cli.batches import Batch, Predictions, TokenBatch
+from accel_cli.cuda.buffers import Mirror
+from accel_cli.cuda.device import cupy
+from accel_cli.engines.base import Observe, Plan
+from accel_cli.engines.cuda_convolution import Sentences
+from accel_cli.engines.cuda_layers import Layers
+from accel_cli.model.config import ModelSpec
+
+_TOKENS_EACH = 64  # tokens a sentence that a slot has room for, on average
+
+
+class CudaPart:
+    """The part of a batch that a slot holds, until its results are fetched."""
+
+    def __init__(self, slot: Slot, batch: Batch) -> None:
+        self._slot: Slot | None = slot
+        self._batch = batch  # whose memory is perhaps still being read
+        self._predictions: Predictions | None = None
+
+    def fetch(self) -> Predictions:
+        """Wait for the device and copy the results out of the slot, which is then free."""
+        slot = self._slot
+        if slot is not None:
+            self._predictions = slot.results(len(self._batch))
+            self._slot = slot.part = None
+        assert self._predictions is not None
+        return self._predictions
+
+
+class Slot:
+    """A stream, staging, activations and results for up to `sentences` sentences and `tokens` tokens."""
+
+    def __init__(
+        self, spec: ModelSpec, layers: Layers, plan: Plan, sentences: int, *, embeddings: bool
+    ) -> None:
+        each = spec.length or min(spec.max_tokens, _TOKENS_EACH)
+        self.sentences = sentences
+        self.tokens = max(sentences * each, spec.max_tokens)
+        self.embeddings = embeddings
+        self.part: CudaPart | None = None
+        self._layers, self._labels, self._captures = layers, len(spec.labels), plan.launch == "graph"
+        pinned = plan.copies == "pinned"
+        self._stream = cupy().cuda.Stream(non_blocking=True)
+        self._done = cupy().cuda.Event(disable_timing=True)
+        self._ids = Mirror(self.tokens, "int32", pinned=pinned)
+        self._offsets = Mirror(sentences + 1, "int32", pinned=pinned)
+        self._values = Mirror(self.tokens * spec.embedding if embeddings else 0, "float32", pinned=pinned)
+        self._buffers = layers.buffers(sentences, self.tokens)
+        self._logits = Mirror(sentences * self._labels, "float32", pinned=pinned)
+        self._scores = Mirror(sentences * self._labels, "float32", pinned=pinned)
+        self._chosen = Mirror(sentences, "int32", pinned=pinned)
+        self._shape: tuple[bytes, bool] = (b"", True)  # lengths and kind of the sentences that came last
+        self._graph: Any = None
+
+    def start(self, batch: Batch, observe: Observe | None = None, begin: Any = None) -> CudaPart:
+        """Enqueue copies and kernels of a part that fits; `begin` is an event to record before."""
+        if self.part is not None:
+            self.part.fetch()
+        with self._stream:
+            if begin is not None:
+                begin.record()
+            part = self._upload(batch)
+            if observe is None and self._captures:
+                self._replay(part)
+            else:
+                self._compute(part, observe)
+            self._done.record(self._stream)
+        self.part = CudaPart(self, batch)
+        return self.part
+
+    def results(self, count: int) -> Predictions:
+        """Those of `count` sentences, once the device is done."""
+        self._done.synchronize()
+        logits = self._logits.host.reshape(self.sentences, -1)[:count].copy()
+        scores = self._scores.host.reshape(self.sentences, -1)[:count].copy()
+        return Predictions(logits, scores, self._chosen.host[:count].copy())
+
+    def wait(self) -> None:
+        """Until nothing is under way."""
+        self._stream.synchronize()
+
+    def _upload(self, batch: Batch) -> Sentences:
+        if isinstance(batch, TokenBatch):
+            offsets = self._offsets.upload(batch.offsets, self._stream)
+            return Sentences(offsets, batch.lengths, ids=self._ids.upload(batch.ids, self._stream))
+        count, _, length = batch.values.shape
+        ends = np.arange(count + 1, dtype=np.int32) * np.int32(length)
+        offsets = self._offsets.upload(ends, self._stream)
+        return Sentences(offsets, np.diff(ends), values=self._values.upload(batch.values, self._stream))
+
+    def _compute(self, part: Sentences, observe: Observe | None) -> None:
+        count, labels = len(part), self._labels
+        outputs = (
+            self._logits.device[: count * labels].reshape(count, labels),
+            self._scores.device[: count * labels].reshape(count, labels),
+            self._chosen.device[:count],
+        )
+        self._layers(part, self._buffers, outputs, observe)
+        self._logits.download(count * labels, self._stream)
+        self._scores.download(count * labels, self._stream)
+        self._chosen.download(count, self._stream)
+
+    def _replay(self, part: Sentences) -> None:
+        """The second part in a row of the same lengths is captured as a graph; those after it replay that."""
+        shape = (part.lengths.tobytes(), part.values is None)
+        if shape != self._shape:
+            self._shape, self._graph = shape, None
+            self._compute(part, None)
+            return
+        if self._graph is None:
+            self._stream.begin_capture()
+            self._compute(part, None)
+            self._graph = self._stream.end_capture()
+        self._graph.launch(self._stream)

@@ -1,0 +1,101 @@
+"""Every way in which the CUDA engine can compute a network, without a GPU: its kernels run on the CPU."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import fake_cupy
+import networks
+import numpy as np
+import pytest
+
+from accel_cli.batches import Batch
+from accel_cli.engines import cuda
+from accel_cli.engines.cuda import CudaEngine
+from accel_cli.model.config import ModelSpec
+from accel_cli.model.reference import forward
+from accel_cli.numeric import compare
+
+WAYS = {
+    "naive products of stored windows": {"convolution": "im2col"},
+    "tiled products": {"convolution": "im2col", "gemm": "tiled"},
+    "sgemm, nothing fused": {"convolution": "im2col", "gemm": "sgemm"},
+    "fused, windows stored": {**networks.FUSED, "convolution": "im2col"},
+    "implicit": networks.FUSED,
+    "side by side, as a graph": {**networks.FUSED, "order": "side_by_side", "launch": "graph"},
+    "Toom-Cook, experts folded": {**networks.FUSED, "convolution": "toomcook", "experts": "folded"},
+}
+
+
+@pytest.fixture(autouse=True)
+def cupy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy.module())
+    monkeypatch.setattr(cuda, "Launcher", fake_cupy.Launcher)
+
+
+def engine_of(spec: ModelSpec, way: dict[str, Any], *, embeddings: bool = False) -> CudaEngine:
+    weights = networks.weights_of(spec)
+    return CudaEngine(
+        spec, weights, networks.plan("cuda:0", **way, batch=5, streams=2), embeddings=embeddings
+    )
+
+
+def check(engine: CudaEngine, spec: ModelSpec, batch: Batch) -> None:
+    expected = forward(spec, networks.weights_of(spec), batch)
+    found = engine.submit(batch).result()
+    difference = compare(found.logits, expected["logits"], 1e-4)
+    assert difference.passed, str(difference)
+    traced = engine.trace(batch)
+    assert {"features", "gate", "logits"} <= set(traced)
+    for name, value in traced.items():
+        difference = compare(value, expected[name], 1e-4)
+        assert difference.passed, f"{name}: {difference}"
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
+@pytest.mark.parametrize("name", ["ragged", "school"])
+def test_tokens(name: str, way: dict[str, Any]) -> None:
+    spec = networks.NETWORKS[name]
+    check(engine_of(spec, way), spec, networks.sentences(spec, networks.lengths_of(spec, 8, 0), 0))
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
+def test_embeddings(way: dict[str, Any]) -> None:
+    spec = networks.RAGGED
+    batch = networks.sentences(spec, [9] * 7)
+    values = networks.embedded(networks.weights_of(spec), batch)
+    check(engine_of(spec, way, embeddings=True), spec, values)
+
+
+def test_a_graph_is_replayed_with_new_sentences_and_dropped_with_new_lengths() -> None:
+    spec = networks.RAGGED
+    engine = engine_of(spec, WAYS["side by side, as a graph"])
+    for seed, length in enumerate([9, 9, 9, 9, 6, 9]):
+        batch = networks.sentences(spec, [length] * 10, seed=seed)
+        expected = forward(spec, networks.weights_of(spec), batch)["logits"]
+        difference = compare(engine.submit(batch).result().logits, expected, 1e-4)
+        assert difference.passed, f"batch {seed}: {difference}"
+
+
+def test_slots_made_for_each_call_and_pageable_copies() -> None:
+    spec = networks.RAGGED
+    engine = engine_of(spec, {"allocation": "per_call", "copies": "pageable"})
+    batch = networks.sentences(spec, networks.lengths_of(spec, 12, 0), 0)
+    expected = forward(spec, networks.weights_of(spec), batch)["logits"]
+    assert compare(engine.submit(batch).result().logits, expected, 1e-4).passed
+
+
+def test_one_expert_and_one_filter() -> None:
+    spec = networks.SMALLEST
+    for way in WAYS.values():
+        check(engine_of(spec, way), spec, networks.sentences(spec, [1, 3, 2]))
+
+
+def test_more_experts_than_an_epilogue_weighs() -> None:
+    spec = networks.replace(networks.RAGGED, experts=5)
+    assert spec.experts > 4
+    batch = networks.sentences(spec, [9, 5])
+    found = engine_of(spec, networks.FUSED).submit(batch).result().logits
+    assert compare(found, forward(spec, networks.weights_of(spec), batch)["logits"], 1e-4).passed
+    assert not np.isnan(found).any()
