@@ -64,6 +64,8 @@ class Pointer:
         stream.enqueue(lambda: ctypes.memmove(self.array.ctypes.data, host, size))
 
     def copy_to_host_async(self, host: int, size: int, stream: Stream) -> None:
+        if getattr(Stream._local, "graph", None) is not None:
+            raise RuntimeError("the current stream is capturing, so D2H transfers are disallowed")
         stream.enqueue(lambda: ctypes.memmove(host, self.array.ctypes.data, size))
 
     def memset_async(self, value: int, size: int, stream: Stream) -> None:

@@ -85,6 +85,16 @@ NAIVE = {
 }
 FUSED = {**NAIVE, "convolution": "implicit", "gemm": "sgemm", "epilogue": "fused"}
 
+WAYS = {
+    "naive products of stored windows": {"convolution": "im2col"},
+    "tiled products": {"convolution": "im2col", "gemm": "tiled"},
+    "sgemm, nothing fused": {"convolution": "im2col", "gemm": "sgemm"},
+    "fused, windows stored": {**FUSED, "convolution": "im2col"},
+    "implicit": FUSED,
+    "side by side, as a graph": {**FUSED, "order": "side_by_side", "launch": "graph"},
+    "Toom-Cook, experts folded": {**FUSED, "convolution": "toomcook", "experts": "folded"},
+}
+
 
 def weights_of(spec: ModelSpec, seed: int = 1) -> Weights:
     """Generated weights."""

@@ -84,6 +84,19 @@ def test_every_layer_is_the_reference(case: Case) -> None:
         assert difference.passed, f"{name}: {difference}"
 
 
+@pytest.mark.parametrize("way", networks.WAYS.values(), ids=list(networks.WAYS))
+def test_every_way_to_compute_it(case: Case, way: dict[str, Any]) -> None:
+    engine, batch = case.engine(**way, batch=17, embeddings=True), case.batch(50)
+    for _ in range(3):
+        check_predictions(case, engine, batch)
+    alone = [engine.submit(batch.rows(row, row + 1)).result().logits for row in range(0, 50, 7)]
+    whole = engine.submit(batch).result().logits[::7]
+    assert np.concatenate(alone).tobytes() == whole.tobytes()
+    values = networks.embedded(case.weights, networks.sentences(case.spec, [case.spec.min_tokens] * 40))
+    for _ in range(3):
+        check_predictions(case, engine, values)
+
+
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 100])
 def test_batches_of_any_size(case: Case, count: int) -> None:
     check_predictions(case, case.engine(), case.batch(count))

@@ -17,16 +17,6 @@ from accel_cli.model.config import ModelSpec
 from accel_cli.model.reference import forward
 from accel_cli.numeric import compare
 
-WAYS = {
-    "naive products of stored windows": {"convolution": "im2col"},
-    "tiled products": {"convolution": "im2col", "gemm": "tiled"},
-    "sgemm, nothing fused": {"convolution": "im2col", "gemm": "sgemm"},
-    "fused, windows stored": {**networks.FUSED, "convolution": "im2col"},
-    "implicit": networks.FUSED,
-    "side by side, as a graph": {**networks.FUSED, "order": "side_by_side", "launch": "graph"},
-    "Toom-Cook, experts folded": {**networks.FUSED, "convolution": "toomcook", "experts": "folded"},
-}
-
 
 @pytest.fixture(autouse=True)
 def cupy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,14 +43,14 @@ def check(engine: CudaEngine, spec: ModelSpec, batch: Batch) -> None:
         assert difference.passed, f"{name}: {difference}"
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
+@pytest.mark.parametrize("way", networks.WAYS.values(), ids=list(networks.WAYS))
 @pytest.mark.parametrize("name", ["ragged", "school"])
 def test_tokens(name: str, way: dict[str, Any]) -> None:
     spec = networks.NETWORKS[name]
     check(engine_of(spec, way), spec, networks.sentences(spec, networks.lengths_of(spec, 8, 0), 0))
 
 
-@pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
+@pytest.mark.parametrize("way", networks.WAYS.values(), ids=list(networks.WAYS))
 def test_embeddings(way: dict[str, Any]) -> None:
     spec = networks.RAGGED
     batch = networks.sentences(spec, [9] * 7)
@@ -70,7 +60,7 @@ def test_embeddings(way: dict[str, Any]) -> None:
 
 def test_a_graph_is_replayed_with_new_sentences_and_dropped_with_new_lengths() -> None:
     spec = networks.RAGGED
-    engine = engine_of(spec, WAYS["side by side, as a graph"])
+    engine = engine_of(spec, networks.WAYS["side by side, as a graph"])
     for seed, length in enumerate([9, 9, 9, 9, 6, 9]):
         batch = networks.sentences(spec, [length] * 10, seed=seed)
         expected = forward(spec, networks.weights_of(spec), batch)["logits"]
@@ -88,7 +78,7 @@ def test_slots_made_for_each_call_and_pageable_copies() -> None:
 
 def test_one_expert_and_one_filter() -> None:
     spec = networks.SMALLEST
-    for way in WAYS.values():
+    for way in networks.WAYS.values():
         check(engine_of(spec, way), spec, networks.sentences(spec, [1, 3, 2]))
 
 

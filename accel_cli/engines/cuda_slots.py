@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import numpy as np
 from accel_cli.batches import Batch, Predictions, TokenBatch
 from accel_cli.cuda.buffers import Mirror
 from accel_cli.cuda.device import cupy
+from accel_cli.cuda.ranges import named
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_convolution import Sentences
 from accel_cli.engines.cuda_layers import Layers
@@ -60,18 +63,30 @@ class Slot:
         self._shape: tuple[bytes, bool] = (b"", True)  # lengths and kind of the sentences that came last
         self._graph: Any = None
 
-    def start(self, batch: Batch, observe: Observe | None = None, begin: Any = None) -> CudaPart:
-        """Enqueue copies and kernels of a part that fits; `begin` is an event to record before."""
+    def start(
+        self,
+        batch: Batch,
+        observe: Observe | None = None,
+        begin: Any = None,
+        around: Callable[[str], AbstractContextManager[None]] = named,
+    ) -> CudaPart:
+        """Enqueue copies and kernels of a part that fits; `begin` is an event to record before.
+
+        `around` encloses the copies, and is told which they are.
+        """
         if self.part is not None:
             self.part.fetch()
         with self._stream:
             if begin is not None:
                 begin.record()
-            part = self._upload(batch)
+            with around("copies in"):
+                part = self._upload(batch)
             if observe is None and self._captures:
                 self._replay(part)
             else:
                 self._compute(part, observe)
+            with around("copies out"):
+                self._download(len(part))
             self._done.record(self._stream)
         self.part = CudaPart(self, batch)
         return self.part
@@ -104,8 +119,10 @@ class Slot:
             self._chosen.device[:count],
         )
         self._layers(part, self._buffers, outputs, observe)
-        self._logits.download(count * labels, self._stream)
-        self._scores.download(count * labels, self._stream)
+
+    def _download(self, count: int) -> None:
+        self._logits.download(count * self._labels, self._stream)
+        self._scores.download(count * self._labels, self._stream)
         self._chosen.download(count, self._stream)
 
     def _replay(self, part: Sentences) -> None:
@@ -119,4 +136,5 @@ class Slot:
             self._stream.begin_capture()
             self._compute(part, None)
             self._graph = self._stream.end_capture()
-        self._graph.launch(self._stream)
+        with named("graph"):
+            self._graph.launch(self._stream)
