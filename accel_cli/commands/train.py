@@ -15,7 +15,8 @@ from accel_cli.errors import UsageError
 from accel_cli.text.labelled import Labelled
 from accel_cli.text.readers import default_inputs
 from accel_cli.train.fit import Epoch
-from accel_cli.train.job import Job, Watcher, train
+from accel_cli.train.job import Job, train
+from accel_cli.train.networks import Watcher
 
 
 @click.command(context_settings=HELP)
@@ -41,7 +42,7 @@ from accel_cli.train.job import Job, Watcher, train
 @option(
     "--rate", type=click.FloatRange(0, min_open=True), default=4e-3, show_default=True, help="Learning rate."
 )
-@option("--filters", type=click.IntRange(1), help="A width; only without a base.  [default: 128]")
+@option("--filters", type=click.IntRange(1), help="A width; only without a base.  [default: 512]")
 @option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Another seed, another model.")
 @option("--limit-seconds", type=click.FloatRange(1), help="End the training after this time.")
 def command(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from itertools import islice
@@ -18,23 +18,25 @@ from accel_cli.bench.facts import commit, machine, versions
 from accel_cli.classifier import Classifier
 from accel_cli.errors import AccelError, UsageError
 from accel_cli.evaluation import Tally
+from accel_cli.model.config import Config
 from accel_cli.text.labelled import Labelled
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.train.base import Base, extend, load_base
-from accel_cli.train.calibration import temperature
 from accel_cli.train.examples import Examples, read_examples, split
-from accel_cli.train.fit import Epoch, Fitted, Rows, Settings, fit
+from accel_cli.train.fit import Settings
 from accel_cli.train.folder import check_free, write_folder, write_model, write_report
-from accel_cli.train.network import Shape, initial, whole
+from accel_cli.train.merge import merge
+from accel_cli.train.network import Shape
+from accel_cli.train.networks import Parts, Trained, Watcher, train_networks
+from accel_cli.train.rows import Rows
 
-DIMENSION = 64  # of the embedding that is learned
-FILTERS = 128  # a width, where no base decides
+NETWORKS = 2  # that are trained and averaged: the first without the rows held out, the others with all
+DIMENSION = 64  # of the embedding that a network learns
+FILTERS = 512  # a width, of all networks together, where no base decides
 WIDTHS = 2  # that are learned
-EXPERTS, HIDDEN = 2, 128
+MIXED = 0.4  # of the rows
 MAX_TOKENS = 256
 LEAST, MOST = 2, 60_000  # occurrences of a new word; words in all
-RARE = 0.5  # how far the loss makes up for rare labels: 0 not at all, 1 wholly
-SPREAD = 0.02  # the deviation of an embedding at the beginning: noise of rare words would win maxima
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,6 @@ class Job:
     limit_seconds: float = float("inf")
 
 
-@dataclass(frozen=True)
-class Watcher:
-    """Who hears of the progress: lines, the share of all steps done, and epochs."""
-
-    say: Callable[[str], None]
-    tell: Callable[[float], None]
-    report: Callable[[Epoch], None]
-
-
 def train(job: Job, watcher: Watcher) -> Tally:
     """Train and write the folder; gives how its model does on the rows held out. Raises AccelError."""
     device = _device(job.device)
@@ -75,16 +68,17 @@ def train(job: Job, watcher: Watcher) -> Tally:
             f"--filters {job.filters} does not go with --base {job.base}, whose {base.spec.filters} filters a"
             " width are kept; leave it out, or say --base none"
         )
-    learned, held, labels = _examples(job)
-    words = extend(base.words if base else [], learned.texts, LEAST, MOST)
+    every, learned, held, labels = _examples(job)
+    words = extend(base.words if base else [], every.texts, LEAST, MOST)
+    filters = base.spec.filters if base else job.filters or FILTERS
+    networks = min(NETWORKS, filters)
     shape = Shape(
         words=len(words),
         dimension=DIMENSION,
         widths=_widths(base),
-        filters=base.spec.filters if base else job.filters or FILTERS,
+        filters=filters // networks,
         base_widths=base.spec.widths if base else (),
-        experts=EXPERTS,
-        hidden=HIDDEN,
+        base_filters=filters if base else 0,
         labels=len(labels),
     )
     watcher.say(
@@ -93,30 +87,38 @@ def train(job: Job, watcher: Watcher) -> Tally:
     )
     most = base.spec.max_tokens if base else MAX_TOKENS
     tokenizer = Tokenizer({word: number for number, word in enumerate(words)}, max(shape.all_widths), most)
-    rows, held_rows, scales = _rows(shape, base, tokenizer, learned, held)
-    settings = Settings(job.epochs or _epochs(len(learned)), job.batch, job.rate, job.seed, job.limit_seconds)
-    fitted, tensors = _fit(shape, base, rows, held_rows, scales, settings, device, watcher)
-    tallies: list[Tally] = []
+    parts, scales = _rows(base, tokenizer, every, learned, held)
+    epochs = job.epochs or _epochs(len(every))
+    settings = Settings(
+        epochs=epochs,
+        batch=job.batch,
+        rate=job.rate,
+        seed=job.seed,
+        seconds=job.limit_seconds / networks,
+        mixed=0.0 if base else MIXED,  # the base's features are of whole sentences
+        patience=max(3, epochs // 2),  # most is gained while the rate falls
+    )
+    trained = train_networks(shape, base, parts, labels, settings, networks, device, watcher)
+    tensors = merge(shape, trained.members, filters, base, scales)
 
     def fill(folder: Path) -> None:
         sizes = {
             "max_tokens": most,
-            "embedding": DIMENSION + (base.spec.embedding if base else 0),
+            "embedding": tensors["embedding.weight"].shape[1],
             "widths": list(shape.all_widths),
-            "filters": shape.filters,
-            "experts": EXPERTS,
-            "expert_hidden": HIDDEN,
-            "fully_connected": [HIDDEN, len(labels)],
+            "filters": filters,
+            "experts": 1,
+            "expert_hidden": len(labels),
+            "fully_connected": [len(labels)],
             "labels": list(labels),
         }
         config = write_model(folder, job.output.name, sizes, words, tensors)
-        with Classifier(config, "cpu") as classifier:
-            tallies.append(_judge(classifier, held))
+        trained.tally.seconds = _time(config, held)
         seconds = time.monotonic() - begin
-        write_report(folder, _report(job, device, settings, learned, fitted, tallies[0], seconds))
+        write_report(folder, _report(job, device, settings, every, trained, seconds))
 
     write_folder(job.output, fill)
-    return tallies[0]
+    return trained.tally
 
 
 def _device(asked: str) -> str:
@@ -136,13 +138,13 @@ def _device(asked: str) -> str:
     return asked
 
 
-def _examples(job: Job) -> tuple[Examples, Examples, list[str]]:
-    """Rows to learn from, rows held out, and the names of the labels."""
+def _examples(job: Job) -> tuple[Examples, Examples, Examples, list[str]]:
+    """All rows, those that the first network learns from, those held out, and the labels' names."""
     examples, labels = read_examples(job.inputs)
     if job.dev:
-        return examples, read_examples(job.dev, labels)[0], labels
+        return examples, examples, read_examples(job.dev, labels)[0], labels
     learned, held = split(examples, job.seed)
-    return examples.take(learned), examples.take(held), labels
+    return examples, examples.take(learned), examples.take(held), labels
 
 
 def _widths(base: Base | None) -> tuple[int, ...]:
@@ -157,74 +159,36 @@ def _epochs(rows: int) -> int:
     return int(np.clip(round(10 * (10_000 / rows) ** 0.5), 4, 30))
 
 
-def _rows(
-    shape: Shape, base: Base | None, tokenizer: Tokenizer, *parts: Examples
-) -> tuple[Rows, Rows, Floats]:
-    """Both parts tokenised, with the base's features, and the factors that bring those to deviation 1."""
+def _rows(base: Base | None, tokenizer: Tokenizer, *parts: Examples) -> tuple[Parts, Floats]:
+    """The parts tokenised, with the base's features, and the factors that bring those to deviation 1."""
     batches = [tokenizer.encode(part.texts).batch for part in parts]
     if base is None:
         features = [np.zeros((len(part), 0, 0), dtype=np.float16) for part in parts]
         scales = np.ones((0, 0), dtype=np.float32)
     else:
         features = [base.features(batch) for batch in batches]
-        scales = 1 / np.maximum(features[0].astype(np.float32).std(axis=0), 0.1)
+        scales = (1 / np.maximum(features[0].astype(np.float32).std(axis=0), 0.1)).astype(np.float32)
         features = [(part * scales).astype(np.float16) for part in features]
-    first, second = (
+    rows = [
         Rows(batch, some, part.labels) for batch, some, part in zip(batches, features, parts, strict=True)
-    )
-    return first, second, scales.astype(np.float32)
+    ]
+    return Parts(*rows), scales
 
 
-def _fit(
-    shape: Shape,
-    base: Base | None,
-    rows: Rows,
-    held: Rows,
-    scales: Floats,
-    settings: Settings,
-    device: str,
-    watcher: Watcher,
-) -> tuple[Fitted, dict[str, Floats]]:
-    """Train; gives how it went and the finished network's tensors, calibrated on the held-out rows."""
-    import torch
-
-    counts = np.bincount(rows.labels, minlength=shape.labels)
-    shares = np.maximum(counts, 0.5) / counts.sum()
-    weights = shares**-RARE
-    weights /= (weights * shares).sum()
-    embedding = np.random.default_rng(settings.seed).normal(0, SPREAD, (shape.words, shape.dimension))
-    if base is not None:
-        embedding[: len(base.words)] = SPREAD * base.projection(shape.dimension)
-    torch.manual_seed(settings.seed)
-    start = initial(shape, embedding.astype(np.float32), (shares * weights).astype(np.float32))
-    fitted = fit(
-        shape, start, rows, held, weights.astype(np.float32), settings, device, watcher.tell, watcher.report
-    )
-    # the weights made rare labels count for more; scores are to be those of the file's own shares
-    correction = np.log(weights)
-    heat = temperature(fitted.held_logits - correction, held.labels)
-    learned = dict(fitted.tensors)
-    learned["fc.1.weight"] = (learned["fc.1.weight"] / heat).astype(np.float32)
-    learned["fc.1.bias"] = ((learned["fc.1.bias"] - correction) / heat).astype(np.float32)
-    return fitted, whole(shape, learned, base, scales)
-
-
-def _judge(classifier: Classifier, held: Examples) -> Tally:
-    """How the finished model does on the rows held out."""
-    tally = Tally(classifier.labels)
-    begin = time.perf_counter()
-    tally.add(held.labels, classifier.predict(held.texts).scores)
-    tally.seconds = time.perf_counter() - begin
-    return tally
+def _time(config: Config, held: Examples) -> float:
+    """The seconds that the finished model takes for the rows held out."""
+    with Classifier(config, "cpu") as classifier:
+        begin = time.perf_counter()
+        classifier.predict(held.texts)
+        return time.perf_counter() - begin
 
 
 def _report(
     job: Job,
     device: str,
     settings: Settings,
-    learned: Examples,
-    fitted: Fitted,
-    tally: Tally,
+    every: Examples,
+    trained: Trained,
     seconds: float,
 ) -> dict[str, Any]:
     import torch
@@ -238,12 +202,12 @@ def _report(
         "versions": versions(programs=(f"torch {torch.__version__}",)),
         "commit": commit(),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "learned_rows": len(learned),
+        "learned_rows": len(every),
         "seconds": seconds,
         "settings": {
             **asdict(settings),
             "seconds": None if settings.seconds == float("inf") else settings.seconds,
         },
-        "epochs": [asdict(epoch) for epoch in fitted.epochs],
-        **tally.as_json(),
+        "epochs": [asdict(epoch) for epoch in trained.epochs],
+        **trained.tally.as_json(),
     }
