@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from accel_cli.batches import Batch, EmbeddingBatch, TokenBatch
-from accel_cli.engines.base import Plan
+from accel_cli.batches import Batch, EmbeddingBatch, Predictions, TokenBatch
+from accel_cli.engines.base import Engine, Plan
 from accel_cli.engines.open import engine_for
 from accel_cli.engines.planner import available_plans, make_plan
 from accel_cli.model.config import Config
@@ -68,22 +70,37 @@ def check_tokens(tokenizer: Tokenizer, golden: Golden) -> list[Row]:
 
 def check_case(config: Config, weights: Weights, golden: Golden, case: Case) -> Iterator[Row]:
     """One row a layer, in the order of the computation, then the labels of a submitted batch."""
-    tolerance = TOLERANCE[case.plan.precision]
     spec = config.model
     whole = golden.batch.rows(0, min(_TRACED_WHOLE, len(golden.batch)))
     engine = engine_for(spec, weights, case.plan, embeddings=case.input == "embeddings")
     try:
         reference = forward(spec, weights, whole)
-        some = _joined([engine.trace(batch) for batch in _inputs(weights, whole, case)])
-        every = _joined([engine.trace(batch) for batch in _inputs(weights, golden.batch, case)])
-        for layer in layer_names(spec):
-            got, expected = (every, golden.layers) if layer in golden.layers else (some, reference)
-            yield Row(layer, compare(got[layer], expected[layer], tolerance) if layer in got else None)
-        found = [engine.submit(batch).result() for batch in _inputs(weights, golden.batch, case)]
-        labels = np.concatenate([predictions.labels for predictions in found])
+        before = {name: reference[name] for name in layer_names(spec) if name not in golden.layers}
+        yield from check_layers(engine, weights, whole, before, case)
+        yield from check_layers(engine, weights, golden.batch, golden.layers, case)
+        labels = submitted(engine, weights, golden.batch, case).labels
         yield Row("labels", compare(labels, golden.layers["logits"].argmax(axis=1), 0.0))
     finally:
         engine.close()
+
+
+def check_layers(
+    engine: Engine,
+    weights: Weights,
+    batch: TokenBatch,
+    expected: Mapping[str, npt.NDArray[Any]],
+    case: Case,
+) -> Iterator[Row]:
+    """A row for each of the `expected` checkpoints of a batch, in their order."""
+    tolerance = TOLERANCE[case.plan.precision]
+    got = _joined([engine.trace(part) for part in _inputs(weights, batch, case)])
+    for layer, values in expected.items():
+        yield Row(layer, compare(got[layer], values, tolerance) if layer in got else None)
+
+
+def submitted(engine: Engine, weights: Weights, batch: TokenBatch, case: Case) -> Predictions:
+    """What the engine says of a batch that takes the ordinary way through it."""
+    return Predictions.concatenate([engine.submit(part).result() for part in _inputs(weights, batch, case)])
 
 
 def _inputs(weights: Weights, batch: TokenBatch, case: Case) -> list[Batch]:
@@ -99,6 +116,6 @@ def _inputs(weights: Weights, batch: TokenBatch, case: Case) -> list[Batch]:
 
 
 def _joined(
-    traces: list[dict[str, np.typing.NDArray[np.float32]]],
-) -> dict[str, np.typing.NDArray[np.float32]]:
+    traces: list[dict[str, npt.NDArray[np.float32]]],
+) -> dict[str, npt.NDArray[np.float32]]:
     return {name: np.concatenate([trace[name] for trace in traces]) for name in traces[0]}

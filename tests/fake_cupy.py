@@ -16,7 +16,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from host_cuda.runner import HostRunner
@@ -54,6 +54,23 @@ class DeviceMemory:
         cls.taken -= size
 
 
+class PinnedMemory(bytearray):
+    """Page-locked memory: copies from it may run late."""
+
+    living: ClassVar[weakref.WeakSet[PinnedMemory]] = weakref.WeakSet()
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self))
+        PinnedMemory.living.add(self)
+
+    __hash__ = object.__hash__
+
+    @classmethod
+    def holds(cls, address: int) -> bool:
+        return any(memory.address <= address < memory.address + len(memory) for memory in cls.living)
+
+
 class Pointer:
     """The memory of an array, as cupy.ndarray.data."""
 
@@ -61,12 +78,19 @@ class Pointer:
         self.array = array
 
     def copy_from_host_async(self, host: int, size: int, stream: Stream) -> None:
+        if not PinnedMemory.holds(host):  # CUDA has read pageable memory when the call returns
+            values = ctypes.string_at(host, size)
+            stream.enqueue(lambda: ctypes.memmove(self.array.ctypes.data, values, size))
+            return
         stream.enqueue(lambda: ctypes.memmove(self.array.ctypes.data, host, size))
 
     def copy_to_host_async(self, host: int, size: int, stream: Stream) -> None:
         if getattr(Stream._local, "graph", None) is not None:
             raise RuntimeError("the current stream is capturing, so D2H transfers are disallowed")
         stream.enqueue(lambda: ctypes.memmove(host, self.array.ctypes.data, size))
+
+    def copy_from_device_async(self, source: Pointer, size: int, stream: Stream) -> None:
+        stream.enqueue(lambda: ctypes.memmove(self.array.ctypes.data, source.array.ctypes.data, size))
 
     def memset_async(self, value: int, size: int, stream: Stream) -> None:
         stream.enqueue(lambda: ctypes.memset(self.array.ctypes.data, value, size))
@@ -109,6 +133,9 @@ class Stream:
 
     def wait_event(self, event: Event) -> None:
         self.enqueue(event.synchronize)
+
+    def launch_host_func(self, function: Callable[[Any], Any], argument: Any) -> None:
+        self.enqueue(lambda: function(argument))
 
     def begin_capture(self) -> None:
         Stream._local.graph = Graph()
@@ -154,8 +181,9 @@ class Event:
 class Launcher:
     """In place of accel_cli.cuda.launcher.Launcher: the same call, the kernels in numpy."""
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: Any, *, debug: str = "") -> None:
         self.cache = SimpleNamespace(warning=None)
+        self.debug = debug
 
     def __call__(self, launch: Launch, *arguments: Any) -> None:
         values = launch.kernel.pack(arguments)
@@ -239,6 +267,23 @@ class Device:
     def __exit__(self, *failure: object) -> None: ...
 
 
+class Nvtx:
+    """Ranges of a profiler: `seen` holds the path of each in the order in which they began."""
+
+    available = True
+
+    def __init__(self) -> None:
+        self.open: list[str] = []
+        self.seen: list[tuple[str, ...]] = []
+
+    def RangePush(self, name: str) -> None:  # noqa: N802 - CuPy's names
+        self.open.append(name)
+        self.seen.append(tuple(self.open))
+
+    def RangePop(self) -> None:  # noqa: N802
+        self.open.pop()
+
+
 PROPERTIES = {
     "name": b"Fake H200",
     "major": 9,
@@ -265,8 +310,9 @@ def module() -> Any:
             Device=Device,
             get_current_stream=Stream.current,
             using_allocator=lambda allocator: nullcontext(),
-            alloc_pinned_memory=bytearray,
+            alloc_pinned_memory=PinnedMemory,
             get_elapsed_time=lambda begin, end: 1.0,
+            nvtx=Nvtx(),
             memory=SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
             driver=SimpleNamespace(CUDADriverError=CUDADriverError),
             runtime=SimpleNamespace(

@@ -237,7 +237,7 @@ def loaded(cupy: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[F
 
     cupy.RawModule = load
     fake = SimpleNamespace(cubin=lambda name, defines: tmp_path / name, warning=None)
-    monkeypatch.setattr(launcher, "KernelCache", lambda architecture, sources: fake)
+    monkeypatch.setattr(launcher, "KernelCache", lambda architecture, sources, debug: fake)
     return functions
 
 

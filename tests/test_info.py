@@ -96,7 +96,7 @@ def test_the_second_gpu_is_the_one_shown_when_it_is_asked_for(gpu: Any, said: An
     shown: list[int] = []
     gpu.cuda.runtime.getDeviceProperties = lambda index: shown.append(index) or fake_cupy.PROPERTIES
     assert "device       cuda:1    asked for" in said("--device", "cuda:1")
-    assert shown == [1]
+    assert set(shown) == {1}
 
 
 def test_a_gpu_that_is_too_old_is_shown_as_such(gpu: Any, said: Any) -> None:

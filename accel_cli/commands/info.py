@@ -12,8 +12,7 @@ from accel_cli import __version__, resources
 from accel_cli.commands import HELP
 from accel_cli.commands.options import configured, model_options, option, plan_options
 from accel_cli.cuda.device import facts, missing
-from accel_cli.engines.open import device_for
-from accel_cli.engines.planner import make_plan
+from accel_cli.engines.open import plan_for
 from accel_cli.errors import DeviceError
 
 _PACKAGES = ("numpy", "safetensors", "cupy-cuda13x", "cupy-cuda12x")
@@ -26,7 +25,7 @@ _PACKAGES = ("numpy", "safetensors", "cupy-cuda13x", "cupy-cuda12x")
 def command(only_plan: bool, config: str, device: str, **plan: Any) -> None:
     """Show versions, devices and the plan that would be used, and why."""
     loaded = configured(config, **plan)
-    chosen = make_plan(loaded.model, loaded.plan, device_for(loaded.plan, device))
+    chosen = plan_for(loaded, device)
     if only_plan:
         for key, value in chosen.keys().items():
             click.echo(f"{key}: {value}")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from accel_cli.cuda.compiler import DEBUG
 from accel_cli.cuda.device import known
 from accel_cli.errors import UsageError
 from accel_cli.model.config import CHOICES, MOST, Config, load_config
@@ -74,6 +75,16 @@ def plan_options(command: Command) -> Command:
     ):
         command = decorate(command)
     return command
+
+
+def debug_option(command: Command) -> Command:
+    """--kernel-debug, which goes into the plan."""
+    return option(
+        "--kernel-debug",
+        type=click.Choice([level for level in DEBUG if level]),
+        help="Compile CUDA kernels for profilers (line: with line information, as fast as without) or for"
+        " cuda-gdb (full: not optimised, slow).",
+    )(command)
 
 
 def labelled_options(command: Command) -> Command:

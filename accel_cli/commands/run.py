@@ -11,7 +11,7 @@ import click
 
 from accel_cli.classifier import Classifier
 from accel_cli.commands import HELP
-from accel_cli.commands.options import configured, model_options, option, plan_options, say
+from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options, say
 from accel_cli.commands.progress import Progress
 from accel_cli.commands.signals import Interruptions
 from accel_cli.errors import OutputError, UsageError
@@ -46,6 +46,7 @@ from accel_cli.text.writers import FIELDS, FORMATS, Formatter, opened_output, wr
 )
 @model_options
 @plan_options
+@debug_option
 def command(
     inputs: tuple[str, ...],
     input_format: str | None,
@@ -60,6 +61,7 @@ def command(
     precision: str | None,
     batch: int | None,
     streams: int | None,
+    kernel_debug: str | None,
 ) -> None:
     """Classify sentences: one output line for each input line, in order.
 
@@ -67,7 +69,7 @@ def command(
     accel run --input reviews.txt
     zcat crawl.gz | accel run --input - --format jsonl --fields text,label,score
     """
-    loaded = configured(config, precision=precision, batch=batch, streams=streams)
+    loaded = configured(config, precision=precision, batch=batch, streams=streams, kernel_debug=kernel_debug)
     sources = [Source(path, input_format, column) for path in inputs or default_inputs()]
     if not sources:
         raise UsageError("nothing to classify; name a file with --input, or pipe text in")

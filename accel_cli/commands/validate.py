@@ -9,7 +9,7 @@ import click
 
 from accel_cli import resources
 from accel_cli.commands import HELP
-from accel_cli.commands.options import configured, model_options, option, plan_options, say
+from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options, say
 from accel_cli.cuda.device import choose, missing
 from accel_cli.errors import AccelError, UsageError
 from accel_cli.model.generate import obtain_weights
@@ -33,6 +33,7 @@ class ValidationFailed(AccelError):
 @option("--overwrite", is_flag=True, help="With --make-golden: replace a file that exists.")
 @model_options
 @plan_options
+@debug_option
 def command(
     golden: str | None,
     target: str | None,

@@ -1,8 +1,8 @@
 """The cache of compiled kernels: a cubin and its checksum a variant, checked on every read.
 
 The key holds a digest of all of kernels_cu/ (an edited header must never meet an old cubin), the
-options with the architecture, and the compiler's version. An entry that fails its checksum is made
-again; the driver itself would load a damaged cubin without complaint.
+options with the architecture, the compiler's version and which headers of CUDA there are. An entry
+that fails its checksum is made again; the driver itself would load a damaged cubin without complaint.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from accel_cli import resources
-from accel_cli.cuda.compiler import compile_kernel, compiler_version, options
+from accel_cli.cuda.compiler import compile_kernel, compiler_version, headers_digest, options
 from accel_cli.errors import DeviceError
 
 
@@ -26,17 +26,22 @@ def sources_digest(*folders: Path) -> str:
 
 
 class KernelCache:
-    """Cubins by kernel name and constants, for one architecture; kernels_cu/ unless told otherwise."""
+    """Cubins by kernel name and constants, for one architecture; kernels_cu/ unless told otherwise.
 
-    def __init__(self, architecture: str, sources: Path = resources.KERNELS) -> None:
+    `debug` is one of compiler.DEBUG.
+    """
+
+    def __init__(self, architecture: str, sources: Path = resources.KERNELS, *, debug: str = "") -> None:
         self.architecture = architecture
         self.folder = resources.writable_cache("kernels")
-        self._sources = sources
-        self._digest = sources_digest(sources, resources.KERNELS)
+        self._sources, self._debug = sources, debug
+        self._digest = f"{sources_digest(sources, resources.KERNELS)} {headers_digest()}"
+        if debug:  # a cubin then names its source files
+            self._digest += f" {sources.resolve()}"
 
     def cubin(self, name: str, defines: tuple[tuple[str, int], ...]) -> Path:
         """The file with the cubin of a kernel; compiled now unless a sound one is in the cache."""
-        flags = options(self.architecture, defines)
+        flags = options(self.architecture, defines, debug=self._debug)
         key = hashlib.sha256("\n".join((self._digest, name, compiler_version(), *flags)).encode()).hexdigest()
         path = self.folder / f"{name}-{self.architecture}-{key[:24]}.cubin"
         if _sound(path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from accel_cli.cuda.device import INSTALL, cupy
 from accel_cli.errors import DeviceError
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_100")
+# What a cubin tells tools: nothing, the line of each instruction, or variables as well, not optimised.
+DEBUG = {"": (), "line": ("-lineinfo",), "full": ("--device-debug",)}
 
 
 @dataclass(frozen=True)
@@ -43,24 +46,33 @@ def compiler_version() -> str:
     return ".".join(map(str, _nvrtc().getVersion()))
 
 
-def options(architecture: str, defines: tuple[tuple[str, int], ...]) -> tuple[str, ...]:
+def headers_digest() -> str:
+    """A digest of the names and sizes of CUDA's headers: none of them says its whole version."""
+    files = sorted(path for folder in _header_folders() for path in folder.glob("*.h*"))
+    listing = "".join(f"{path.name} {path.stat().st_size}\n" for path in files)
+    return hashlib.sha256(listing.encode()).hexdigest()
+
+
+def options(architecture: str, defines: tuple[tuple[str, int], ...], *, debug: str = "") -> tuple[str, ...]:
     """NVRTC's options for one variant of a kernel; without the folders, which differ between machines."""
     # -ftz is CuPy's default for RawModule as well: denormals count as zero in fp32
     return (
         f"--gpu-architecture={architecture}",
         "--std=c++17",
         "-ftz=true",
+        *DEBUG[debug],
         *(f"-D{name}={value}" for name, value in defines),
     )
 
 
 def compile_kernel(name: str, flags: tuple[str, ...], sources: Path = resources.KERNELS) -> tuple[bytes, str]:
     """The cubin of `name`.cu in the folder `sources` and the compiler's log, or DeviceError with that log."""
-    source = (sources / f"{name}.cu").read_text("utf-8")
+    path = sources / f"{name}.cu"
+    source = path.read_text("utf-8")
     folders = (sources, resources.KERNELS, *_header_folders())
     everything = (*flags, "--ptxas-options=-v", *(f"-I{folder}" for folder in folders))
     nvrtc = _nvrtc()
-    program = nvrtc.createProgram(source, f"{name}.cu", (), ())
+    program = nvrtc.createProgram(source, str(path), (), ())  # where a debugger looks for the source
     try:
         nvrtc.compileProgram(program, everything)
         log = nvrtc.getProgramLog(program)

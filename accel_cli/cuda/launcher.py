@@ -15,10 +15,13 @@ _STATIC_LIMIT = 48 << 10  # dynamic shared memory beyond this must be asked for
 
 
 class Launcher:
-    """Runs launches on CuPy's current stream. Modules stay loaded as long as the launcher lives."""
+    """Runs launches on CuPy's current stream. Modules stay loaded as long as the launcher lives.
 
-    def __init__(self, device: DeviceFacts, sources: Path = resources.KERNELS) -> None:
-        self.cache = KernelCache(device.architecture, sources)
+    `debug` is one of compiler.DEBUG.
+    """
+
+    def __init__(self, device: DeviceFacts, sources: Path = resources.KERNELS, *, debug: str = "") -> None:
+        self.cache = KernelCache(device.architecture, sources, debug=debug)
         self._functions: dict[Launch, Any] = {}
         self._modules: list[Any] = []
 

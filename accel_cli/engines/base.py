@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from accel_cli.batches import Batch, Predictions
+from accel_cli.cuda.stopwatch import Span
 from accel_cli.model.config import CHOICES
 
 # Called after each layer with its checkpoint name (see model.reference) and the engine's own array of it.
 Observe = Callable[[str, Any], None]
-KEYS = (*CHOICES, "batch", "streams")
+KEYS = (*CHOICES, "batch", "streams", "kernel_debug")
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,8 @@ class Plan:
     """How a model runs on a device: explicit, printable, the same for every batch.
 
     `batch` is the largest number of sentences that are computed at once; `streams` the number of
-    batches under way at once (on a CPU: worker threads). What has no meaning on the device is empty.
+    batches under way at once (on a CPU: worker threads). With `kernel_debug` ("line" or "full") kernels
+    carry what debuggers want. What has no meaning on the device is empty.
     `reasons` says why each choice fell.
     """
 
@@ -38,6 +40,7 @@ class Plan:
     allocation: str = ""
     order: str = ""
     launch: str = ""
+    kernel_debug: str = ""
     reasons: dict[str, str] = field(default_factory=dict, compare=False)
 
     def keys(self) -> dict[str, str | int]:
@@ -75,6 +78,10 @@ class Engine(Protocol):
 
     def stage_times(self, batch: Batch) -> list[tuple[str, float]]:
         """The seconds each stage of one batch takes, alone on the device, in order."""
+        ...
+
+    def kernel_times(self, batch: Batch) -> list[Span]:
+        """Every launch and copy of one batch on the device, in order; none on a CPU."""
         ...
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from threadpoolctl import ThreadpoolController
 
 from accel_cli.batches import Batch, Floats, Predictions, TokenBatch
+from accel_cli.cuda.stopwatch import Span
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cpu_convolution import FoldedConvolution, Im2colConvolution, product
 from accel_cli.errors import DeviceError
@@ -149,6 +150,10 @@ class CpuEngine:
         self._logits(ordered, lambda name, _: marks.append((name, time.perf_counter())))
         starts = [begin, *(mark for _, mark in marks[:-1])]
         return [(name, mark - start) for (name, mark), start in zip(marks, starts, strict=True)]
+
+    def kernel_times(self, batch: Batch) -> list[Span]:
+        """None: there are no kernels on a CPU."""
+        return []
 
     def close(self) -> None:
         """Stop the worker threads."""

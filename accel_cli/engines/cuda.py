@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,8 @@ from accel_cli.batches import Batch, EmbeddingBatch, Predictions, TokenBatch
 from accel_cli.cuda.device import cupy, facts
 from accel_cli.cuda.errors import DeviceFull, DeviceLost, translated
 from accel_cli.cuda.launcher import Launcher
+from accel_cli.cuda.ranges import named
+from accel_cli.cuda.stopwatch import Span, Stopwatch
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_layers import Layers
 from accel_cli.engines.cuda_slots import CudaPart, Slot
@@ -57,18 +59,18 @@ class CudaEngine:
         self.device = facts(self._index)
         self._embeddings = embeddings
         with self._using("loading the weights"):
-            self._launcher = Launcher(self.device)
+            self._run = Stopwatch(Launcher(self.device, debug=plan.kernel_debug))
             tiles = Tiles(self.device)
-            self._layers = Layers(spec, weights, plan, tiles, self._launcher, embeddings=embeddings)
+            self._layers = Layers(spec, weights, plan, tiles, self._run, embeddings=embeddings)
             cupy().cuda.get_current_stream().synchronize()  # no slot's stream waits for it
         self._slots = self._allocate(plan)
         self.plan = replace(plan, batch=self._slots[0].sentences)
-        self._next = 0
+        self._next = self._started = 0
 
     @contextmanager
     def _using(self, doing: str) -> Iterator[None]:
         """Hold the engine, make its device the current one, and translate CUDA's errors."""
-        with self._lock, cupy().cuda.Device(self._index), translated(doing):
+        with self._lock, cupy().cuda.Device(self._index), translated(doing), named(doing):
             yield
 
     def _allocate(self, plan: Plan) -> list[Slot]:
@@ -143,6 +145,13 @@ class CudaEngine:
                     before = event
         return list(times.items())
 
+    def kernel_times(self, batch: Batch) -> list[Span]:
+        """Every launch and copy of a batch in turn on one stream, without a graph."""
+        with self._using("profiling a batch"), self._run.measuring() as spans:
+            for part in self._parts(batch):
+                self._start(part, lambda *_: None, around=self._run.around).fetch()
+        return spans
+
     def close(self) -> None:
         """Wait for what is under way and release the device's memory."""
         with suppress(DeviceLost), self._using("closing"):  # what is lost needs no release
@@ -168,14 +177,22 @@ class CudaEngine:
     def _slot(self, plan: Plan, sentences: int) -> Slot:
         return Slot(self._spec, self._layers, plan, sentences, embeddings=self._embeddings)
 
-    def _start(self, batch: Batch, observe: Observe | None = None, begin: Any = None) -> CudaPart:
+    def _start(
+        self,
+        batch: Batch,
+        observe: Observe | None = None,
+        begin: Any = None,
+        around: Callable[[str], AbstractContextManager[None]] = named,
+    ) -> CudaPart:
         """Enqueue a part on the next slot's stream; with `allocation: per_call` on a slot of its own."""
-        if self.plan.allocation == "per_call":
-            with cupy().cuda.using_allocator(None):
-                return self._slot(self.plan, self.plan.batch).start(batch, observe, begin)
-        slot = self._slots[self._next]
-        self._next = (self._next + 1) % len(self._slots)
-        return slot.start(batch, observe, begin)
+        self._started += 1
+        with named(f"batch {self._started} of {len(batch)} sentences"):
+            if self.plan.allocation == "per_call":
+                with cupy().cuda.using_allocator(None):
+                    return self._slot(self.plan, self.plan.batch).start(batch, observe, begin, around)
+            slot = self._slots[self._next]
+            self._next = (self._next + 1) % len(self._slots)
+            return slot.start(batch, observe, begin, around)
 
     def _windows(self, batch: Batch, width: int) -> npt.NDArray[np.bool_]:
         """Which tokens begin a window inside their sentence; some plans compute for every token."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from accel_cli.cuda.device import cupy
+from accel_cli.cuda.ranges import named
 from accel_cli.engines.base import Observe
 from accel_cli.engines.cuda_convolution import empty
 from accel_cli.engines.cuda_products import Products
@@ -65,10 +66,12 @@ class Head:
         """logits [sentences, labels] of features [sentences, widths * filters]."""
         sentences = len(features)
         gate, values = buffers.gate[:sentences], buffers.mixture[:sentences] if self._dense else logits
-        self._products(features, self._experts.gate, gate)
-        softmax(self._run, gate, gate)
+        with named("gate"):
+            self._products(features, self._experts.gate, gate)
+            softmax(self._run, gate, gate)
         observe("gate", gate[:, : self._experts.count])
-        self._experts(features, gate, buffers.experts, values)
+        with named("experts"):
+            self._experts(features, gate, buffers.experts, values)
         if not self._folded:
             observe("experts", values)
         elif self._dense:
@@ -76,11 +79,13 @@ class Head:
             observe("fc.0", values)
         for name, layer, room in zip(self._names, self._dense[:-1], buffers.hidden, strict=True):
             y = room[:sentences]
-            self._products(values, layer, y, rectify=True)
+            with named(name):
+                self._products(values, layer, y, rectify=True)
             observe(name, y)
             values = y
         if self._dense:
-            self._products(values, self._dense[-1], logits)
+            with named("logits"):
+                self._products(values, self._dense[-1], logits)
         observe("logits", logits)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from accel_cli.cuda.ranges import named
 from accel_cli.cuda.streams import Branches
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_convolution import Convolution, Direct, Implicit, Sentences, Stored, empty
@@ -68,12 +69,14 @@ class Layers:
         features = buffers.features[: len(part)]
         branches = buffers.branches if observe is None else Branches(0)
         seen = observe or _nobody
-        self._convolution(part, buffers.convolution, features, branches, seen)
+        with named("convolution"):
+            self._convolution(part, buffers.convolution, features, branches, seen)
         seen("features", features)
         logits, scores, labels = outputs
         self._head(features, buffers.head, logits, seen)
-        softmax(self._run, logits, scores)
-        argmax(self._run, logits, labels)
+        with named("scores and labels"):
+            softmax(self._run, logits, scores)
+            argmax(self._run, logits, labels)
 
 
 def _nobody(name: str, value: Any) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from accel_cli.cuda.device import choose
+from dataclasses import replace
+
+from accel_cli.cuda.device import choose, facts
 from accel_cli.engines.base import Engine, Plan
 from accel_cli.engines.planner import make_plan
+from accel_cli.engines.tuned import findings
 from accel_cli.model.config import Config, ModelSpec, PlanSpec
 from accel_cli.model.generate import obtain_weights
 from accel_cli.model.weights import Weights
@@ -15,12 +18,25 @@ def device_for(wanted: PlanSpec, device: str) -> str:
     return choose(wanted.device if device == "auto" else device)
 
 
+def plan_for(config: Config, device: str = "auto", *, embeddings: bool = False) -> Plan:
+    """The plan for a configuration on `device`, with the batch and the streams that tuning found for it."""
+    plan = make_plan(config.model, config.plan, device_for(config.plan, device), embeddings=embeddings)
+    if plan.device == "cpu" or embeddings:  # it is tuned with tokens as input
+        return plan
+    gpu = facts(int(plan.device.partition(":")[2]))
+    sizes = (tuned.sizes(config.model, plan.convolution) for tuned in findings(gpu))
+    if (found := next(filter(None, sizes), None)) is None:
+        return plan
+    left = {key: getattr(found, key) for key in ("batch", "streams") if not getattr(config.plan, key)}
+    return replace(plan, **left, reasons={**plan.reasons, **dict.fromkeys(left, "tuned for this device")})
+
+
 def open_engine(config: Config, device: str = "auto", *, embeddings: bool = False) -> Engine:
     """The engine for a configuration on `device` (auto, cpu, cuda or cuda:N), its weights loaded.
 
     `embeddings` prepares for embeddings as input instead of tokens.
     """
-    plan = make_plan(config.model, config.plan, device_for(config.plan, device), embeddings=embeddings)
+    plan = plan_for(config, device, embeddings=embeddings)
     return engine_for(config.model, obtain_weights(config.model), plan, embeddings=embeddings)
 
 

@@ -80,7 +80,10 @@ def make_plan(spec: ModelSpec, wanted: PlanSpec, device: str, *, embeddings: boo
     reasons["streams"] = (
         "asked for" if wanted.streams else "one a core" if kind == "cpu" else "copies overlap with compute"
     )
-    return Plan(device, **chosen, batch=batch, streams=streams, reasons=reasons)
+    debug = wanted.kernel_debug if kind == "cuda" else ""
+    if debug:
+        reasons["kernel_debug"] = "asked for"
+    return Plan(device, **chosen, batch=batch, streams=streams, kernel_debug=debug, reasons=reasons)
 
 
 def _able(

@@ -1,10 +1,28 @@
-"""Which tile of sgemm serves a product: what tuning found on this device, else a rule of thumb."""
+"""Which tile of sgemm serves a product: what tuning found on this device, else a rule of thumb.
+
+Every tile adds up an output's terms in the same order, so the choice changes no bit of any result.
+"""
 
 from __future__ import annotations
 
+import math
+
 from accel_cli.cuda.device import DeviceFacts
+from accel_cli.engines.tuned import Product, findings
 from accel_cli.kernels.base import ceil_div
-from accel_cli.kernels.sgemm import DEFAULT, SMALL, Tile
+from accel_cli.kernels.sgemm import DEFAULT, SMALL, Tile, shared_limit
+
+# Tiles for devices that were never tuned, and how well each does on a product that fills the device:
+# a thread that makes more outputs reads less for each.
+USUAL = {
+    Tile(128, 256, 16, 16, 8, 2): 1.0,
+    DEFAULT: 0.98,
+    Tile(64, 128, 16, 8, 8, 3): 0.95,
+    SMALL: 0.95,
+    Tile(64, 64, 16, 4, 8, 4): 0.86,
+    Tile(64, 64, 16, 4, 4, 4): 0.7,
+}
+_BUSY = 256  # threads that keep a processor busy while some of them wait
 
 
 class Tiles:
@@ -12,8 +30,23 @@ class Tiles:
 
     def __init__(self, device: DeviceFacts) -> None:
         self._processors = device.processors
+        self._tuned = list(findings(device))
+        limit = shared_limit(device.capability)
+        self._usual = {tile: factor for tile, factor in USUAL.items() if tile.legal(limit)}
 
     def choose(self, rows: int, columns: int, depth: int, batch: int = 1) -> Tile:
         """The tile for `batch` products of [rows, depth] and [depth, columns]."""
-        blocks = batch * ceil_div(rows, DEFAULT.rows) * ceil_div(columns, DEFAULT.columns)
-        return DEFAULT if blocks >= self._processors else SMALL
+        product = Product(max(rows, 1), columns, depth, batch)
+        for tuned in self._tuned:
+            tile = tuned.nearest(product)
+            if tile is not None:
+                return tile
+        return max(self._usual, key=lambda tile: self.predicted(tile, product) * self._usual[tile])
+
+    def predicted(self, tile: Tile, product: Product) -> float:
+        """The share of the device's work that a tile turns into results, judged by its blocks alone."""
+        blocks = product.batch * ceil_div(product.rows, tile.rows) * ceil_div(product.columns, tile.columns)
+        most = ceil_div(blocks, self._processors)  # blocks of the processor that has most
+        done = most * self._processors * tile.rows * tile.columns
+        busy = min(1.0, math.sqrt(most * tile.threads / _BUSY))
+        return busy * product.batch * product.rows * product.columns / done

@@ -100,8 +100,8 @@ class Tile:
         return max(72, self.thread_rows * self.thread_columns + operands + rows + 28)
 
 
-DEFAULT = Tile(128, 128, 16, 8, 16, 3)
-SMALL = Tile(64, 64, 16, 8, 8, 4)  # for products with too few tiles of 128 for all processors
+DEFAULT = Tile(128, 128, 8, 16, 8, 3)
+SMALL = Tile(64, 64, 16, 8, 8, 3)  # for products with too few tiles of 128 for all processors
 
 _BLOCKS = ((128, 128), (128, 256), (256, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64))
 _THREADS = ((8, 16), (16, 8), (8, 8), (4, 8), (8, 4), (4, 4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ class ModelSpec:
 class PlanSpec:
     """How to run a model, as a configuration or the command line asks for it; `auto` leaves it open.
 
-    `batch` and `streams` are 0 when they are left open.
+    `batch` and `streams` are 0 when they are left open. `kernel_debug` is of the command line alone.
     """
 
     device: str = "auto"
@@ -95,6 +95,7 @@ class PlanSpec:
     launch: str = "auto"
     batch: int = 0
     streams: int = 0
+    kernel_debug: str = ""
 
     def overridden(self, **asked: Any) -> PlanSpec:
         """This plan with the keys that are not None laid over it; UsageError if a size is none."""
@@ -138,7 +139,7 @@ MODEL_KEYS = (
     "weights",
     "golden",
 )
-PLAN_KEYS = tuple(field.name for field in fields(PlanSpec))
+PLAN_KEYS = (*CHOICES, *MOST)
 
 
 def find_config(name: str | Path, folder: Path | None = None) -> Path:
