@@ -2,16 +2,20 @@
 
 python docs/render.py            rewrite what stands between the markers
 python docs/render.py --check    exit 1 and name the files that differ from their figures
+python docs/render.py --pictures draw the pictures of docs/ as well (matplotlib, extra `plot`)
 
 A marker is one line, and all between it and the line `<!-- end -->` is rewritten as a table:
 
     <!-- results docs/results/sentiment-cpu.json -->
     <!-- results docs/results/a.json,docs/results/b.json clock=host,file warm=true | plan: Plan | n: n -->
+    <!-- ladder docs/results/ladder-h200.json -->
+    <!-- picture docs/ladder.svg What it shows -->
 
-First word: `results` for the rows of a file, `stages` for its stages. Then the file, or several with
-commas, from the top of the repository. Then filters: key=value, or key=one,other. Then the columns,
-each as key: heading; without any, the usual ones. A key that a row lacks is looked up in the whole
-file, with dots: `machine.cpu`.
+First word: `results` for the rows of a file, `stages` for its stages, `ladder` for the rungs of a ladder,
+a line each. Then the file, or several with commas, from the top of the repository. Then filters:
+key=value, or key=one,other. Then the columns, each as key: heading; without any, the usual ones. A key
+that a row lacks is looked up in the whole file, with dots: `machine.cpu`. `picture` shows a file. Of a
+ladder or a picture that is not there nothing is shown.
 """
 
 from __future__ import annotations
@@ -21,20 +25,25 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from os.path import relpath
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+LADDER, PICTURES = "docs/results/ladder-h200.json", ("docs/ladder.png", "docs/ladder.svg")
 LISTS = {"results": "rows", "stages": "stages"}
 USUAL = {
     "results": "program: Program | clock: Clock | input: Input | warm: Warm | n: n"
     " | sentences_per_s: Sentences/s | slowest: Slowest | fastest: Fastest | x_peer: x peer"
     " | max_error: Largest error",
     "stages": "stage: Stage | seconds: Seconds | percent: % | gflop_per_s: GFLOP/s | gb_per_s: GB/s",
+    "ladder": "rung: Rung | name: Name | n: n | sentences_per_s: Sentences/s | x_first: x rung 0"
+    " | x_before: x before | tflop_per_s: TFLOP/s | percent_of_ceiling: % of ceiling | one_batch: n = 512"
+    " | cold: n = 32, cold | ids: Ids: sentences/s | ids_one_batch: Ids: n = 512 | worst: Largest error",
 }
 END = "<!-- end -->"
 # at the beginning of a line: a marker that is only quoted, in backticks or indented, is text
-_MARKER = re.compile(r"^<!-- (results|stages) (.*) -->$")
+_MARKER = re.compile(r"^<!-- (results|stages|ladder|picture) (.*) -->$")
 
 
 class MarkerError(Exception):
@@ -58,12 +67,22 @@ def render(text: str, root: Path, place: str = "text") -> str:
             if end is None or lines[end] != END:
                 raise MarkerError(f"{place}:{number + 1}: no line `{END}` after this marker")
             try:
-                out += [*table(marker[1], marker[2], root), END]
+                out += [*_content(marker[1], marker[2], root, Path(place).parent), END]
             except MarkerError as error:
                 raise MarkerError(f"{place}:{number + 1}: {error}") from None
             number = end
         number += 1
     return "\n".join(out)
+
+
+def _content(kind: str, body: str, root: Path, folder: Path) -> list[str]:
+    """What stands after a marker on a page in `folder`."""
+    if kind == "picture":
+        name, _, text = body.partition(" ")
+        return [f"![{text}]({relpath(name, folder)})"] if (root / name).exists() else []
+    if kind == "ladder" and not (root / body.split()[0]).exists():
+        return []
+    return table(kind, body, root)
 
 
 def _closes(line: str) -> bool:
@@ -83,7 +102,7 @@ def table(kind: str, body: str, root: Path) -> list[str]:
     rows = [
         [_value(key, row, document) for key, _ in pairs]
         for document in (_load(root / name) for name in files.split(","))
-        for row in document[LISTS[kind]]
+        for row in (_rungs(document["rows"]) if kind == "ladder" else document[LISTS[kind]])
         if all(_text(_value(key, row, document)) in values.split(",") for key, values in wanted)
     ]
     if not rows:
@@ -94,6 +113,30 @@ def table(kind: str, body: str, root: Path) -> list[str]:
         _line(["---:" if right else "---" for right in numeric]),
         *(_line([_shown(value) for value in row]) for row in rows),
     ]
+
+
+def _rungs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each rung and peer: embeddings in, many sentences; beside it what else was measured."""
+    groups: dict[tuple[Any, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault((row["rung"], row["name"]), []).append(row)
+    found = []
+    for group in groups.values():
+        rates = {(row["input"], row["regime"]): row["sentences_per_s"] for row in group}
+        first = next(row for row in group if (row["input"], row["regime"]) == ("embeddings", "many"))
+        peer = first["rung"] is None
+        found.append(
+            {
+                **first,
+                "name": f"{first['program']}, {first['name']}" if peer else first["name"],
+                "one_batch": rates.get(("embeddings", "one batch")),
+                "cold": rates.get(("embeddings", "cold")),
+                "ids": rates.get(("ids", "many")),
+                "ids_one_batch": rates.get(("ids", "one batch")),
+                "worst": max(row["max_error"] for row in group),
+            }
+        )
+    return found
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -150,14 +193,26 @@ def stale(root: Path) -> Iterator[tuple[Path, str]]:
             yield path, rendered
 
 
+def draw(root: Path) -> None:
+    """Write the ladder's picture, once for each ending, from its figures."""
+    from accel_cli.bench.picture import drawn
+
+    document = _load(root / LADDER)
+    for name in PICTURES:
+        (root / name).write_bytes(drawn(document, Path(name).suffix))
+
+
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """Rewrite or check all pages; the exit status."""
     parser = argparse.ArgumentParser(
         description="Write the tables of README.md and docs/ from docs/results/."
     )
+    parser.add_argument("--pictures", action="store_true", help="draw the pictures first")
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a table is stale")
     options = parser.parse_args(arguments)
     try:
+        if options.pictures:
+            draw(root)
         found = list(stale(root))
     except MarkerError as error:
         print(f"render: {error}", file=sys.stderr)

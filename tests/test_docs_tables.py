@@ -118,6 +118,51 @@ def test_a_bad_marker_is_named(root: Path, text: str, message: str) -> None:
         docs.render(text, root)
 
 
+LADDER = "<!-- ladder docs/results/l.json -->\n<!-- end -->"
+
+
+def test_a_ladder_has_a_line_a_rung_and_a_peer(root: Path) -> None:
+    shared = {
+        "n": 16384, "x_before": 2.0, "tflop_per_s": 1.5, "percent_of_ceiling": 3.0, "program": "pytorch 2",
+    }  # fmt: skip
+    rows = [
+        {
+            **shared,
+            "rung": rung,
+            "name": name,
+            "input": kind,
+            "regime": regime,
+            "sentences_per_s": rate,
+            "x_first": None if rung is None else 10.0,
+            "max_error": error,
+        }
+        for rung, name, kind, regime, rate, error in [
+            (9, "streams", "embeddings", "cold", 300.0, 0.0),
+            (9, "streams", "embeddings", "many", 20123.4, 1e-6),
+            (9, "streams", "ids", "many", 21000.0, 2e-6),
+            (9, "streams", "ids", "one batch", 19000.0, 0.0),
+            (None, "eager", "embeddings", "many", 3000.0, 0.0),
+        ]
+    ]
+    (root / "docs" / "results" / "l.json").write_text(json.dumps({"rows": rows}))
+    assert docs.render(LADDER, root).split("\n")[3:5] == [
+        "| 9 | streams | 16,384 | 20,123 | 10 | 2 | 1.5 | 3 | - | 300 | 21,000 | 19,000 | 2.0e-06 |",
+        "| - | pytorch 2, eager | 16,384 | 3,000 | - | 2 | 1.5 | 3 | - | - | - | - | 0 |",
+    ]
+
+
+def test_of_a_ladder_that_was_not_climbed_nothing_is_shown(root: Path) -> None:
+    assert docs.render(LADDER, root) == LADDER
+
+
+def test_a_picture_is_shown_where_it_is(root: Path) -> None:
+    text = "<!-- picture docs/a.svg What it shows -->\n<!-- end -->"
+    assert docs.render(text, root, "README.md") == text
+    (root / "docs" / "a.svg").touch()
+    assert "\n![What it shows](docs/a.svg)\n" in docs.render(text, root, "README.md")
+    assert "\n![What it shows](a.svg)\n" in docs.render(text, root, "docs/page.md")
+
+
 def test_check_names_the_stale_file_and_changes_nothing(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,7 +22,7 @@ from accel_cli.errors import AccelError
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Layer, Weights
 
-PEERS = ("pytorch",)
+PEERS = ("pytorch", "torch")  # two names of one program
 _SIZES = {"cpu": (16, 64, 256, 1024), "cuda": (256, 1024, 4096)}  # batch sizes that are tried
 
 
@@ -32,6 +32,13 @@ def require_torch() -> None:
         raise AccelError(
             "--peer pytorch: PyTorch is not installed here; run `pip install torch`, or leave --peer out"
         )
+
+
+def exact_fp32(torch: Any) -> None:
+    """float32 means float32: by default cuDNN would round to TF32. And its fastest way may be looked for."""
+    torch.backends.cuda.matmul.allow_tf32 = False
+    torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
 
 
 @dataclass(frozen=True)
@@ -60,11 +67,9 @@ class PyTorch:
         self._device = self._torch.device(plan.device)
         if plan.device == "cpu":
             self._torch.set_num_threads(plan.streams)
-        else:  # float32 means float32: by default cuDNN would round to TF32
-            self._torch.backends.cuda.matmul.allow_tf32 = False
-            self._torch.backends.cudnn.allow_tf32 = False
-            self._torch.backends.cudnn.benchmark = True
-        self._network = _Network(self._torch, weights, self._device)
+        else:
+            exact_fp32(self._torch)
+        self._network = Network(self._torch, weights, self._device)
         self._widths = spec.widths
         self._order = np.argsort(sentences.lengths, kind="stable")
         size = self._best_size(sentences, _SIZES[self._device.type])
@@ -140,7 +145,7 @@ class PyTorch:
             return min(once() for _ in range(3))
 
 
-class _Network:
+class Network:
     """The layers, as one would write them in PyTorch."""
 
     def __init__(self, torch: Any, weights: Weights, device: Any) -> None:
@@ -154,10 +159,11 @@ class _Network:
         self._experts = [up(layer) for layer in weights.experts]
         self._fully_connected = [up(layer) for layer in weights.fully_connected]
 
-    def __call__(self, ids: Any, masks: Sequence[Any]) -> Any:
-        """Logits [sentences, labels] of padded ids [sentences, length]."""
+    def __call__(self, sentences: Any, masks: Sequence[Any]) -> Any:
+        """Logits [sentences, labels] of padded ids [sentences, length], or of embeddings, channel first."""
         torch, functional = self._torch, self._torch.nn.functional
-        x = functional.embedding(ids, self._embedding).transpose(1, 2)
+        embedded = sentences.dim() == 3
+        x = sentences if embedded else functional.embedding(sentences, self._embedding).transpose(1, 2)
         pooled = []
         for (weight, bias), mask in zip(self._convolutions, masks, strict=True):
             y = torch.relu(functional.conv1d(x, weight, bias))

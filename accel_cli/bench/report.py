@@ -9,6 +9,7 @@ from typing import Any
 
 from accel_cli.bench.facts import commit, machine, versions
 from accel_cli.bench.measure import Timing
+from accel_cli.bench.profile import Profile
 from accel_cli.bench.work import Work
 from accel_cli.engines.base import Plan
 
@@ -102,6 +103,7 @@ class Report:
     stages: list[Stage]
     gpu: Any = None  # cuda.device.DeviceFacts
     programs: tuple[str, ...] = ()  # the peers, each as name and version
+    profile: Profile | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The report as it is published."""
@@ -118,6 +120,7 @@ class Report:
             "clocks": CLOCKS,
             "rows": [row.as_json() for row in self.rows],
             "stages": [stage.as_json() for stage in self.stages],
+            "profile": self.profile.as_json() if self.profile else None,
         }
 
     def text(self) -> str:

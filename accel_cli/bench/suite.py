@@ -17,6 +17,7 @@ from accel_cli.bench import measure
 from accel_cli.bench.check import Truth, truth
 from accel_cli.bench.inputs import TOKENS, Sentences, from_file, generated
 from accel_cli.bench.peers import PyTorch, require_torch
+from accel_cli.bench.profile import profile
 from accel_cli.bench.report import Report, Row, Stage
 from accel_cli.bench.work import Work, by_stage, layers, total
 from accel_cli.classifier import Classifier
@@ -36,7 +37,7 @@ _QUIET = 1.5  # slowest by fastest repeat, beyond which something else was runni
 class Job:
     """What to measure: `count` sentences, of the file `path` or of `tokens` generated words on average.
 
-    `peer` names a program to compare with.
+    `peer` names a program to compare with; `profile` asks for the time of each kernel as well.
     """
 
     count: int
@@ -44,6 +45,7 @@ class Job:
     path: str | None = None
     peer: str | None = None
     tokens: int = TOKENS
+    profile: bool = False
 
 
 def run(config: Config, device: str, job: Job, tell: Callable[[str], None]) -> Report:
@@ -134,6 +136,7 @@ class _Bench:
             stages=_stages(stage_times, works),
             gpu=getattr(self._engine, "device", None),
             programs=(self._peer.name,) if self._peer else (),
+            profile=profile(self._engine, self._batches, self._tell) if self._job.profile else None,
         )
 
     def _stage_times(self) -> dict[str, measure.Timing]:

@@ -1,4 +1,4 @@
-"""The figures on a terminal: one table of rates, one of the time in each stage."""
+"""The figures on a terminal: tables of rates, of the time in each stage and, if asked, in each kernel."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from accel_cli.bench.profile import KernelTime
 from accel_cli.bench.report import Report, Row, Stage
 
 _PLAIN_WIDTH = 160  # columns when nobody watches: wide enough that no figure is cut
 
 
 def show(report: Report) -> None:
-    """Print both tables on stdout, with lines and colour only on a terminal."""
+    """Print the tables on stdout, with lines and colour only on a terminal."""
     terminal = sys.stdout.isatty()
     console = Console(width=None if terminal else _PLAIN_WIDTH, no_color=not terminal, highlight=False)
     console.print(f"{report.suite}: {report.sentences} sentences, {report.tokens} tokens, {report.origin}")
@@ -24,6 +25,10 @@ def show(report: Report) -> None:
     where = "one thread" if report.plan.device == "cpu" else report.plan.device
     console.print(f"\nTime in each stage, all sentences, on {where}:")
     console.print(_shares(report.stages, terminal))
+    if profile := report.profile:
+        size = f"{profile.sentences} sentences in {profile.batches} batches"
+        console.print(f"\nTime in each kernel, {size}, in turn on one stream:")
+        console.print(_kernels(profile.kernels, terminal))
 
 
 def _table(terminal: bool, words: list[str], numbers: list[str]) -> Table:
@@ -56,6 +61,21 @@ def _rates(rows: list[Row], terminal: bool) -> Table:
             f"{row.work.bytes / middle / 1e9:,.1f}",
             "-" if row.x_peer is None else f"{row.x_peer:.2f}",
             f"{row.max_error:.1e}",
+        )
+    return table
+
+
+def _kernels(kernels: list[KernelTime], terminal: bool) -> Table:
+    table = _table(terminal, ["kernel"], ["calls", "total us", "share", "mean us"])
+    table.add_column("constants")
+    for kernel in kernels:
+        table.add_row(
+            kernel.name,
+            str(kernel.calls),
+            f"{1e6 * kernel.seconds:,.1f}",
+            f"{100 * kernel.share:.1f} %",
+            f"{1e6 * kernel.seconds / kernel.calls:,.2f}",
+            kernel.constants,
         )
     return table
 

@@ -20,6 +20,7 @@ COMMANDS = {
     "eval": "Compare a model's labels with those in a file.",
     "train": "Train a model on your own labels.",
     "bench": "Measure how fast a plan runs here.",
+    "tune": "Find what is fastest for a model on this GPU, and keep it.",
     "validate": "Check every engine and plan against golden outputs.",
     "info": "Show versions, devices and the plan that would be used.",
     "weights": "Generate, convert and check weights.",

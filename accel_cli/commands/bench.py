@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 
 import click
 
+from accel_cli.bench import gemm, gemm_report, ladder, ladder_report
 from accel_cli.bench.inputs import TOKENS
 from accel_cli.bench.peers import PEERS
+from accel_cli.bench.picture import drawn, require_matplotlib
+from accel_cli.bench.rungs import PACKAGED, numbers
 from accel_cli.bench.suite import Job, run
 from accel_cli.bench.tables import show
 from accel_cli.commands import HELP
-from accel_cli.commands.options import configured, model_options, option, plan_options, say
+from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options, say
+from accel_cli.cuda.device import choose
+from accel_cli.errors import AccelError, UsageError
 from accel_cli.text.writers import opened_output
 
 
@@ -51,6 +57,29 @@ from accel_cli.text.writers import opened_output
     help="Measure the same network in this program, in turns with ours.",
 )
 @option(
+    "--ladder",
+    "folder",
+    metavar="[DIR]",
+    is_flag=False,
+    flag_value=str(PACKAGED),
+    help="Measure every rung of a ladder, one plan after the other; a folder of plans, or the packaged one.",
+)
+@option("--rungs", metavar="LIST", help="With --ladder: some of the rungs, like 4,6-10.")
+@option(
+    "--picture",
+    "pictures",
+    metavar="FILE",
+    type=click.Path(),
+    multiple=True,
+    help="With --ladder: draw it into a .png or .svg file (extra `plot`); may be repeated.",
+)
+@option(
+    "--suite",
+    type=click.Choice(("gemm",)),
+    help="Measure matrix products beside cuBLAS's instead of a plan (CUDA).",
+)
+@option("--profile", is_flag=True, help="Measure the time of each kernel as well (CUDA).")
+@option(
     "--json",
     "report",
     metavar="FILE",
@@ -59,12 +88,18 @@ from accel_cli.text.writers import opened_output
 @option("--overwrite", is_flag=True, help="Replace a file of figures that exists.")
 @model_options
 @plan_options
+@debug_option
 def command(
     sentences: int,
     tokens: int,
     repeats: int,
     path: str | None,
     peer: str | None,
+    folder: str | None,
+    rungs: str | None,
+    pictures: tuple[str, ...],
+    suite: str | None,
+    profile: bool,
     report: str | None,
     overwrite: bool,
     config: str,
@@ -72,19 +107,75 @@ def command(
     precision: str | None,
     batch: int | None,
     streams: int | None,
+    kernel_debug: str | None,
 ) -> None:
     """Measure how fast a plan runs here, after checking that it is right.
 
     \b
     accel bench --batch 512
     accel bench --device cpu --peer pytorch --json docs/results/sentiment-cpu.json
+    accel bench --ladder --json docs/results/ladder-h200.json
     """
-    loaded = configured(config, precision=precision, batch=batch, streams=streams)
+    if suite == "gemm":
+        products(choose(device), repeats, report, overwrite)
+        return
+    if folder is not None:
+        refuse({"--input": path, "--precision": precision, "--batch": batch, "--streams": streams})
+        refuse({"--kernel-debug": kernel_debug})
+        if profile:
+            raise UsageError("--profile: a ladder times whole rungs; profile one of them with --config FILE")
+        chosen = None if rungs is None else numbers(rungs)
+        job = ladder.Job(Path(folder), chosen, sentences, repeats, device, peer is not None)
+        climb(job, report, overwrite, pictures)
+        return
+    for name, value in {"--rungs": rungs, "--picture": pictures}.items():
+        if value:
+            raise UsageError(f"{name} belongs to a ladder; say --ladder too, or leave it out")
+    loaded = configured(config, precision=precision, batch=batch, streams=streams, kernel_debug=kernel_debug)
     with ExitStack() as stack:
         # opened first: minutes of measuring must not end in "no such folder"
         file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
-        found = run(loaded, device, Job(sentences, repeats, path, peer, tokens), say)
+        found = run(loaded, device, Job(sentences, repeats, path, peer, tokens, profile), say)
         if report != "-":
             show(found)
         if file is not None:
             file.write(found.text().encode())
+
+
+class LadderFailed(AccelError):
+    """A rung computes something else than the goldens, or cannot run."""
+
+
+def climb(job: ladder.Job, report: str | None, overwrite: bool, pictures: tuple[str, ...]) -> None:
+    """Measure a ladder, print it, write its figures and draw them; LadderFailed if a rung was not timed."""
+    require_matplotlib(pictures)
+    with ExitStack() as stack:
+        file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
+        drawings = {path: stack.enter_context(opened_output(path, overwrite)) for path in pictures}
+        found = ladder.run(job, say)
+        if report != "-":
+            ladder_report.show(found)
+        if file is not None:
+            file.write(found.text().encode())
+        for path, picture in drawings.items():
+            picture.write(drawn(found.as_json(), Path(path).suffix))
+    if found.failed:
+        raise LadderFailed(f"not timed: {', '.join(found.failed)}")
+
+
+def products(device: str, repeats: int, report: str | None, overwrite: bool) -> None:
+    """Measure matrix products on a GPU, print them and write their figures."""
+    with ExitStack() as stack:
+        file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
+        found = gemm.run(device, repeats, say)
+        if report != "-":
+            gemm_report.show(found)
+        if file is not None:
+            file.write(found.text().encode())
+
+
+def refuse(given: dict[str, object]) -> None:
+    """UsageError if an option is given that a ladder's rungs say themselves."""
+    for name, value in given.items():
+        if value is not None:
+            raise UsageError(f"{name} {value}: with --ladder the rungs say that themselves; leave it out")

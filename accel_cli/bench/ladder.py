@@ -1,0 +1,177 @@
+"""What `accel bench --ladder` does: rung after rung is checked against the goldens, then timed."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from accel_cli.batches import TokenBatch
+from accel_cli.bench import measure
+from accel_cli.bench.ceiling import measure_ceiling
+from accel_cli.bench.ladder_clock import Clock, Subject
+from accel_cli.bench.ladder_inputs import KINDS, Inputs, make_inputs
+from accel_cli.bench.ladder_peer import peers, require_device
+from accel_cli.bench.ladder_report import LadderReport, LadderRow
+from accel_cli.bench.rungs import PACKAGED, Rung, rungs
+from accel_cli.bench.work import layers, total
+from accel_cli.cuda.device import cupy, facts
+from accel_cli.engines.base import Engine, Plan
+from accel_cli.engines.open import engine_for
+from accel_cli.errors import AccelError
+from accel_cli.model.config import ModelSpec
+from accel_cli.model.generate import obtain_weights
+from accel_cli.model.golden import Golden, load_golden
+from accel_cli.model.weights import Weights
+from accel_cli.numeric import compare
+from accel_cli.validation import TOLERANCE, Case, check_layers, submitted
+
+_TRACED = 8  # golden sentences that are checked layer by layer; all of them by their logits
+_INPUTS = {"embeddings": "embeddings", "ids": "tokens"}  # as validation calls them
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to climb: the rungs of `folder`, all or those in `numbers`, with at most `count` sentences."""
+
+    folder: Path = PACKAGED
+    numbers: frozenset[int] | None = None
+    count: int = 16384
+    repeats: int = 10
+    device: str = "auto"
+    peer: bool = False
+
+
+def run(job: Job, tell: Callable[[str], None]) -> LadderReport:
+    """Climb. A rung that fails is named in the report, not timed, and the climb goes on.
+
+    Raises AccelError if nothing can be climbed: no such rungs, no device, no goldens.
+    """
+    found = rungs(job.folder, job.numbers, job.device)
+    spec = found[0].config.model
+    index = next((int(r.plan.device.partition(":")[2]) for r in found if r.plan.device != "cpu"), None)
+    if job.peer:
+        require_device(index)
+    assert spec.golden is not None
+    tell("making the weights")
+    weights = obtain_weights(spec)
+    golden = load_golden(spec.golden, spec, weights)
+    tell(f"embedding {job.count} sentences")
+    inputs = make_inputs(spec, weights, golden, job.count, locked=index is not None)
+    ceiling = None
+    if index is not None:
+        ceiling = measure_ceiling(index)
+        tell(f"ceiling: {ceiling}")
+    climb = _Climb(spec, weights, golden, inputs, job.repeats)
+    rows: list[LadderRow] = []
+    failed: dict[str, str] = {}
+    for rung in found:
+        _release(index)
+        tell(f"{rung}: {rung.plan}")
+        try:
+            rows += climb.rung(rung)
+        except AccelError as error:
+            failed[str(rung)] = str(error)
+            tell(f"{rung} is not timed: {error}")
+    _release(index)
+    programs: set[str] = set()
+    if job.peer:
+        for subject in peers(spec, weights, inputs, f"cuda:{index}", climb.flop, tell):
+            tell(f"{subject.program}, {subject.name}")
+            programs.add(subject.program)
+            try:
+                rows += climb.timed(subject)
+            except (AccelError, RuntimeError) as error:  # PyTorch's own are RuntimeErrors
+                failed[f"{subject.program}, {subject.name}"] = str(error)
+    return LadderReport(
+        job.folder.name,
+        climb.flop,
+        inputs.origin,
+        len(inputs),
+        len(golden.batch),
+        ceiling,
+        rows,
+        failed,
+        None if index is None else facts(index),
+        tuple(programs),
+    )
+
+
+class _Climb:
+    """What all rungs share."""
+
+    def __init__(
+        self, spec: ModelSpec, weights: Weights, golden: Golden, inputs: Inputs, repeats: int
+    ) -> None:
+        self._spec, self._weights, self._golden = spec, weights, golden
+        self._inputs, self._repeats = inputs, repeats
+        self.flop = direct_flop(spec)
+
+    def rung(self, rung: Rung) -> list[LadderRow]:
+        """Check a rung, then time it on a fresh engine; AccelError if any result is wrong."""
+        with self._engine(rung) as engine:
+            error = max(self._checked(engine, kind) for kind in KINDS)
+        with self._engine(rung) as engine:
+            return self.timed(
+                Subject(
+                    rung.number,
+                    rung.name,
+                    "accel",
+                    engine.plan,
+                    lambda batches: measure.predict(engine, batches).logits,
+                    self.flop,
+                    error,
+                ),
+                cold=True,
+            )
+
+    def timed(self, subject: Subject, *, cold: bool = False) -> list[LadderRow]:
+        """The rows of a subject; `cold` says that its first call is one."""
+        clock = Clock(self._spec, self._inputs, subject, self._repeats)
+        first = [clock.cold(KINDS[0])] if cold else []
+        return first + [row for kind in KINDS for row in clock.warm(kind)]
+
+    def _checked(self, engine: Engine, kind: str) -> float:
+        """The largest error of the goldens' logits; AccelError if a layer of some, or a logit, is wrong."""
+        golden, case = self._golden, Case(engine.plan, _INPUTS[kind])
+        some = min(_TRACED, len(golden.batch))
+        expected = {name: values[:some] for name, values in golden.layers.items()}
+        for row in check_layers(engine, self._weights, golden.batch.rows(0, some), expected, case):
+            if row.failed:
+                raise AccelError(
+                    f"with {kind} as input {row.layer} differs from the goldens: {row.difference}"
+                )
+        logits = submitted(engine, self._weights, golden.batch, case).logits
+        worst = compare(logits, golden.layers["logits"], TOLERANCE[engine.plan.precision])
+        if not worst.passed:
+            raise AccelError(f"with {kind} as input the logits differ from the goldens: {worst}")
+        return worst.error
+
+    @contextmanager
+    def _engine(self, rung: Rung) -> Iterator[Engine]:
+        """An engine for both kinds of input, closed at the end."""
+        engine = engine_for(self._spec, self._weights, rung.plan, embeddings=True)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+
+def direct_flop(spec: ModelSpec) -> int:
+    """The FLOP of a sentence when nothing is folded, transformed or saved."""
+    plan = Plan("cpu", "fp32", "im2col", "separate", 1, 1)
+    sentence = TokenBatch.from_rows(np.zeros((1, spec.length or spec.max_tokens), np.int32))
+    return total(list(layers(spec, plan, sentence).values())).flop
+
+
+def _release(index: int | None) -> None:
+    """Give back all memory that no engine holds, so that each rung finds the device as empty as the first."""
+    gc.collect()
+    if index is not None:
+        with cupy().cuda.Device(index):
+            cupy().get_default_memory_pool().free_all_blocks()
+            cupy().get_default_pinned_memory_pool().free_all_blocks()

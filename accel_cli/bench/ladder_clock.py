@@ -1,0 +1,116 @@
+"""Timing one rung, or a peer, on the ladder's inputs: how many sentences, how often, and right each time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from accel_cli.batches import Batch, Floats
+from accel_cli.bench.ladder_inputs import Inputs
+from accel_cli.bench.ladder_report import LadderRow
+from accel_cli.bench.measure import Timing, timed
+from accel_cli.bench.report import Row
+from accel_cli.bench.traffic import bytes_each
+from accel_cli.bench.work import Work
+from accel_cli.engines.base import Plan
+from accel_cli.model.config import ModelSpec
+
+ONE_BATCH = 512  # sentences
+COLD = 32  # sentences of the first call
+_PILOT = 0.05  # seconds from which on a rate can be told
+_REPEAT = 0.5  # seconds that a repeat of a slow rung takes at most, about
+_PATIENCE = 2.0  # seconds that a repeat of all sentences may take
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Who is timed: a rung's engine or, with `rung` None, a peer. `run` gives the logits of batches in order.
+
+    `flop` is a sentence's work in the direct network; `error` the largest one found so far; `least` the
+    sentences of the first try.
+    """
+
+    rung: int | None
+    name: str
+    program: str
+    plan: Plan
+    run: Callable[[list[Batch]], Floats]
+    flop: int
+    error: float = 0.0
+    least: int = 4
+
+
+class Clock:
+    """Makes the rows of one subject."""
+
+    def __init__(self, spec: ModelSpec, inputs: Inputs, subject: Subject, repeats: int) -> None:
+        self._spec, self._inputs, self._subject, self._repeats = spec, inputs, subject, repeats
+
+    def cold(self, kind: str) -> LadderRow:
+        """The first call there is, once."""
+        count = min(COLD, len(self._inputs))
+        timing, error = self._once(kind, 0, count)
+        return self._row(kind, "cold", count, [timing], error)
+
+    def warm(self, kind: str) -> list[LadderRow]:
+        """Many sentences, and 512 of them where those are fewer."""
+        many = self._fitting(kind)
+        rows = [self._timed(kind, "many", many)]
+        if many > ONE_BATCH:
+            rows.append(self._timed(kind, "one batch", ONE_BATCH))
+        return rows
+
+    def _timed(self, kind: str, regime: str, count: int) -> LadderRow:
+        """Windows of `count` sentences in turn, after a warm-up."""
+        starts, plan = self._inputs.starts(count), self._subject.plan
+        # a slot captures its graph with the second batch of a kind and replays it from the third one on
+        batches = 2 * plan.streams + 1 if plan.launch == "graph" else 1
+        warm = math.ceil(batches / math.ceil(count / plan.batch))
+        worst = max(self._once(kind, starts[i % len(starts)], count)[1] for i in range(warm))
+        timings = []
+        for repeat in range(self._repeats):
+            timing, error = self._once(kind, starts[repeat % len(starts)], count)
+            timings.append(timing)
+            worst = max(worst, error)
+        return self._row(kind, regime, count, timings, worst)
+
+    def _once(self, kind: str, start: int, count: int) -> tuple[tuple[float, float], float]:
+        """Seconds (wall, cpu) of one run, and the error of what it computed; AccelError if that is wrong."""
+        plan, found = self._subject.plan, []
+        batches = self._inputs.batches(kind, start, count, plan.batch, copied=plan.copies == "pageable")
+        times = timed(lambda: found.append(self._subject.run(batches)))
+        return times, self._inputs.error(start, found[0], plan.precision)
+
+    def _fitting(self, kind: str) -> int:
+        """How many sentences: all, or a power of two that takes well under a second."""
+        most = len(self._inputs)
+        least = count = min(self._subject.least, most)
+        self._once(kind, 0, count)
+        while True:
+            seconds = self._once(kind, 0, count)[0][0]
+            if count == most or seconds >= _PILOT:
+                break
+            count = min(8 * count, most)
+        rate = count / seconds
+        if most <= rate * _PATIENCE:
+            return most
+        return max(least, 1 << int(math.log2(max(1.0, rate * _REPEAT))))
+
+    def _row(
+        self, kind: str, regime: str, count: int, timings: list[tuple[float, float]], error: float
+    ) -> LadderRow:
+        subject = self._subject
+        moved = bytes_each(self._spec, subject.plan, kind, min(count, subject.plan.batch))
+        figure = Row(
+            subject.program,
+            subject.plan,
+            "host",
+            kind,
+            count,
+            regime != "cold",
+            Timing(tuple(wall for wall, _ in timings), tuple(cpu for _, cpu in timings)),
+            max(error, subject.error),
+            Work(subject.flop * count, int(moved * count)),
+        )
+        return LadderRow(subject.rung, subject.name, regime, figure)

@@ -1,0 +1,140 @@
+"""What `accel tune` does: the batch and streams that suit a network on a device, then its products' tiles."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+
+from accel_cli.batches import TokenBatch
+from accel_cli.bench import measure
+from accel_cli.bench.ahead import CompileAhead
+from accel_cli.bench.check import Truth, truth
+from accel_cli.bench.inputs import Sentences, generated
+from accel_cli.bench.tile_search import Compiler, TileSearch
+from accel_cli.cuda.device import DeviceFacts, cupy, facts
+from accel_cli.cuda.errors import translated
+from accel_cli.cuda.launcher import Launcher
+from accel_cli.engines.base import Plan
+from accel_cli.engines.cuda_layers import Layers
+from accel_cli.engines.cuda_slots import Slot
+from accel_cli.engines.open import engine_for
+from accel_cli.engines.planner import make_plan
+from accel_cli.engines.tiles import Tiles
+from accel_cli.engines.tuned import Sizes, Tuned, network
+from accel_cli.errors import UsageError
+from accel_cli.model.config import Config
+from accel_cli.model.generate import obtain_weights
+from accel_cli.model.weights import Weights
+from accel_cli.text.tokenizer import Tokenizer
+from accel_cli.text.vocabulary import load_vocabulary
+
+Tell = Callable[[str], None]
+
+BATCHES = (512, 1024, 2048, 4096, 8192)
+STREAMS = (1, 2, 3, 4)
+SENTENCES = 16384
+_REPEATS = 3
+_FIRST = 0.3  # of the time goes into batch and streams
+
+
+def tune(
+    config: Config,
+    device: str,
+    seconds: float,
+    tell: Tell,
+    compiler: Callable[[str], CompileAhead] = CompileAhead,
+) -> Tuned:
+    """What is fastest for a configuration on `device` ("cuda:N"), found in about so many seconds.
+
+    The batch and the streams are searched where the configuration leaves them open. UsageError for a
+    device or a plan without products by sgemm; AccelError if a result is wrong before anything is timed.
+    """
+    if device == "cpu":
+        raise UsageError("--device cpu: there is nothing to tune on a CPU; name a GPU with --device cuda:N")
+    plan = make_plan(config.model, config.plan, device)
+    if plan.gemm != "sgemm":
+        raise UsageError(
+            f"{config.path}: the plan's gemm is {plan.gemm}, which has no tiles to choose; say `gemm: sgemm`"
+        )
+    job = _Job(config, plan, tell)
+    end = time.monotonic() + seconds
+    sizes, plan = job.sizes(time.monotonic() + _FIRST * seconds)
+    with compiler(job.device.architecture) as ahead:
+        search = job.tiles(plan, ahead, end)
+    winners = tuple(found.winner for found in search.found.values())
+    return Tuned(job.device.name, winners, (sizes,) if sizes else ())
+
+
+class _Job:
+    """A network, its weights and sentences for it."""
+
+    def __init__(self, config: Config, plan: Plan, tell: Tell) -> None:
+        spec = config.model
+        vocabulary = load_vocabulary(spec.vocabulary, spec.vocabulary_size)
+        self._spec, self._wanted, self._plan, self._tell = spec, config.plan, plan, tell
+        self._tokenizer = Tokenizer(vocabulary, spec.min_tokens, spec.max_tokens)
+        self._sentences: Sentences = generated(spec, vocabulary, max(SENTENCES, plan.batch))
+        self._weights: Weights = obtain_weights(spec)
+        self.device: DeviceFacts = facts(int(plan.device.partition(":")[2]))
+        self._truth: Truth = truth(spec, self._weights, plan, self._batches(plan.batch)[0])
+
+    def sizes(self, end: float) -> tuple[Sizes | None, Plan]:
+        """The best batch, then the best number of streams, and the plan with both; None if both are given."""
+        plan, wanted = self._plan, self._wanted
+        if wanted.batch and wanted.streams:
+            return None, plan
+        rates: dict[Plan, float] = {}
+        for key, choices in (("batch", BATCHES), ("streams", STREAMS)):
+            if getattr(wanted, key):
+                continue
+            for size in dict.fromkeys((getattr(plan, key), *choices)):  # the present one first
+                other = replace(plan, **{key: size})
+                if other not in rates and (not rates or time.monotonic() < end):
+                    rates[other] = self._rate(other)
+            plan = max(rates, key=rates.__getitem__)
+        best = Sizes(network(self._spec), plan.convolution, plan.batch, plan.streams, rates[plan])
+        self._tell(f"batch {best.batch}, streams {best.streams}: {best.sentences_per_s:,.0f} sentences/s")
+        return best, plan
+
+    def tiles(self, plan: Plan, compiler: Compiler, end: float) -> TileSearch:
+        """Meet every product of one batch, then search tiles for each, all on one stream and in turn."""
+        quiet = replace(plan, streams=1, allocation="once", order="in_turn", launch="stream")
+        batch = self._batches(plan.batch)[0]
+        with cupy().cuda.Device(self.device.index), translated("tuning"):
+            search = TileSearch(Launcher(self.device), self.device, compiler, self._tell)
+            layers = Layers(self._spec, self._weights, quiet, Tiles(self.device), search, embeddings=False)
+            cupy().cuda.get_current_stream().synchronize()
+            slot = Slot(self._spec, layers, quiet, plan.batch, embeddings=False)
+            part = batch.rows(0, int(np.searchsorted(batch.offsets, slot.tokens, side="right")) - 1)
+            checked = slot.start(part).fetch().logits[: len(self._truth)]
+            self._truth.error("the plan with the tiles in use", checked, plan.precision)
+            self._tell(f"{len(search.products)} products of {len(part)} sentences")
+            search.begin(max(0.0, end - time.monotonic()))
+            logits = slot.start(part).fetch().logits[: len(self._truth)]
+            self._truth.error("the plan with other tiles", logits, plan.precision)
+        return search
+
+    def _rate(self, plan: Plan) -> float:
+        """Sentences a second of a plan, checked before; 0 if the device has no room for it."""
+        batches = self._batches(plan.batch)
+        with closing(engine_for(self._spec, self._weights, plan)) as engine:
+            if engine.plan.batch != plan.batch:
+                return 0.0
+            first = measure.predict(engine, self._batches(len(self._truth))[:1])
+            self._truth.error(str(plan), first.logits, plan.precision)
+
+            def predict() -> None:
+                measure.predict(engine, batches)
+
+            predict()
+            timing = measure.in_turns({"": predict}, _REPEATS)[""]
+        rate = len(self._sentences) / timing.median
+        self._tell(f"batch {plan.batch}, streams {plan.streams}: {rate:,.0f} sentences/s")
+        return rate
+
+    def _batches(self, size: int) -> list[TokenBatch]:
+        return self._sentences.batches(self._tokenizer, size)

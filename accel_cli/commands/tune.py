@@ -1,0 +1,76 @@
+"""`accel tune`: what is fastest on this device, kept for later."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from accel_cli import resources
+from accel_cli.bench.tune import tune
+from accel_cli.commands import HELP
+from accel_cli.commands.options import configured, model_options, option, plan_options, say
+from accel_cli.cuda.device import choose, facts
+from accel_cli.engines.tuned import Tuned, load_tuned, numbers, own_file
+from accel_cli.errors import ConfigError, OutputError, UsageError
+from accel_cli.text.writers import beside
+
+
+@click.command(context_settings=HELP)
+@option(
+    "--seconds",
+    type=click.FloatRange(min=1),
+    default=300,
+    show_default=True,
+    help="About how long to search.",
+)
+@option(
+    "--output",
+    metavar="FILE",
+    help="Leave what was found in this file, beside what is there.  [default: one in accel's cache folder,"
+    " which is read whenever this device is used]",
+)
+@model_options
+@plan_options
+def command(
+    seconds: float,
+    output: str | None,
+    config: str,
+    device: str,
+    precision: str | None,
+    batch: int | None,
+    streams: int | None,
+) -> None:
+    """Find the tiles of matrix products, the batch and the streams that are fastest for a model on a GPU.
+
+    Every tile is checked before it is timed. None changes any result.
+
+    \b
+    accel tune --config school
+    accel tune --device cuda:1 --seconds 60 --batch 512
+    """
+    loaded = configured(config, precision=precision, batch=batch, streams=streams)
+    place = choose(loaded.plan.device if device == "auto" else device)
+    if place == "cpu":
+        raise UsageError("there is nothing to tune on a CPU; name a GPU with --device cuda:N")
+    gpu = facts(int(place.partition(":")[2]))
+    path = Path(output) if output is not None else own_file(gpu)
+    known = Tuned(gpu.name)
+    if os.path.exists(path):
+        try:
+            known = load_tuned(path, gpu)
+        except ConfigError as error:
+            if output is not None:
+                raise OutputError(f"{error}; what is in that file would be lost: name another one") from error
+            say(f"{error}; this file is made anew")
+    found = tune(loaded, place, seconds, say)
+    if output is None:
+        path = resources.writable_cache("tuned") / path.name
+    with beside(str(path), overwrite=True) as temporary:
+        Path(temporary).write_text(known.joined(found).text(), "utf-8")
+    for plan in found.plans:
+        click.echo(f"--batch {plan.batch} --streams {plan.streams}: {plan.sentences_per_s:,.0f} sentences/s")
+    for one in found.products:
+        click.echo(f"{one.product}: {numbers(one.tile)} {one.tflops:.1f} TFLOP/s")
+    say(f"wrote {path}")

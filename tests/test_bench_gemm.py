@@ -1,0 +1,206 @@
+"""accel bench --suite gemm without a GPU: kernels run on the CPU, numpy stands in for cuBLAS."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import fake_cupy
+import numpy as np
+import pytest
+
+from accel_cli.bench import gemm, gemm_report
+from accel_cli.bench.ceiling import Ceiling
+from accel_cli.bench.device_clock import device_times
+from accel_cli.bench.measure import Timing
+from accel_cli.bench.operands import Matrices, traffic
+from accel_cli.commands.bench import command
+from accel_cli.cuda import device
+from accel_cli.cuda.device import facts
+from accel_cli.engines import tiles
+from accel_cli.engines.tuned import Product, Tuned, Winner, own_file
+from accel_cli.errors import AccelError, UsageError
+from accel_cli.kernels.sgemm import DEFAULT, Tile
+
+FLAT = Tile(32, 64, 16, 4, 4, 3)
+PRODUCTS = (Product(33, 21, 18), Product(5, 2, 12), Product(9, 20, 8, batch=2))
+
+
+def matmul(a: Any, b: Any, out: Any = None) -> Any:
+    if out is not None:
+        fake_cupy.Stream.current().enqueue(lambda: np.matmul(a, b, out=out))
+    return out
+
+
+@pytest.fixture(autouse=True)
+def cupy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    monkeypatch.setenv("ACCEL_CACHE_DIR", str(tmp_path / "cache"))
+    module = fake_cupy.module()
+    module.matmul = matmul
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setattr(gemm, "Launcher", fake_cupy.Launcher)
+    monkeypatch.setattr(gemm, "measure_ceiling", lambda index: Ceiling("cuBLAS", 64, 1e9, 1e9))
+    monkeypatch.setattr(tiles, "USUAL", {DEFAULT: 1.0})
+    monkeypatch.setitem(fake_cupy.PROPERTIES, "l2CacheSize", 2000)
+    return module
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our kernels in numpy too: what they compute is not the matter here."""
+
+    def plain(a: Any, weight: Any, bias: Any, y: Any, *sizes: int) -> None:
+        y[:] = a @ weight.T + bias
+
+    def packed(
+        a: Any, starts: Any, ids: Any, b: Any, bias: Any, gate: Any, owners: Any, y: Any, *sizes: int
+    ) -> None:
+        y[:] = (a @ b)[..., : y.shape[-1]]
+
+    for name, kernel in (("_gemm_tiled", plain), ("_skinny", plain), ("_sgemm", packed)):
+        monkeypatch.setattr(fake_cupy, name, kernel, raising=False)
+
+
+def tune(*winners: Winner) -> None:
+    path = own_file(facts(0))
+    path.parent.mkdir(parents=True)
+    path.write_text(Tuned("Fake H200", winners).text())
+
+
+def test_every_program_is_checked_timed_and_compared(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tune(Winner(PRODUCTS[0], FLAT, 1.0))
+    monkeypatch.setattr(device, "missing", lambda: None)
+    monkeypatch.setattr(gemm_report, "machine", lambda gpu: {"gpu": gpu.name})
+    monkeypatch.setattr(gemm_report, "versions", lambda gpu: {})
+    monkeypatch.setattr(gemm.run, "__defaults__", (PRODUCTS,))
+    path = tmp_path / "gemm.json"
+    command.main(
+        ["--suite", "gemm", "--device", "cuda:0", "--repeats", "2", "--json", str(path)],
+        standalone_mode=False,
+    )
+    document = json.loads(path.read_text())
+    assert (document["suite"], document["machine"]["gpu"]) == ("gemm", "Fake H200")
+    rows = document["rows"]
+    assert [row["program"] for row in rows if row["product"] == "33x21x18"] == [
+        "naive", "tiled", "sgemm", "sgemm, tuned", "cuBLAS"
+    ]  # fmt: skip
+    assert [row["program"] for row in rows if row["product"] == "5x2x12"] == [
+        "naive", "tiled", "sgemm", "skinny", "cuBLAS"
+    ]  # fmt: skip
+    assert len([row for row in rows if row["product"] == "2 x 9x20x8"]) == 5
+    tuned = next(row for row in rows if row["program"] == "sgemm, tuned")
+    assert (tuned["tile"], tuned["x_cublas"], len(tuned["repeats"])) == ([*vars(FLAT).values()], 1.0, 2)
+    assert tuned["us"] == pytest.approx(1000.0)  # what the clock says
+    assert tuned["tflop_per_s"] == pytest.approx(PRODUCTS[0].flop / 1e-3 / 1e12, rel=1e-5)
+    assert tuned["gb_per_s"] == pytest.approx(traffic(PRODUCTS[0]) / 1e-3 / 1e9, rel=1e-5)
+    assert tuned["percent_of_ceiling"] == pytest.approx(100 * PRODUCTS[0].flop / 1e-3 / 1e9, rel=1e-5)
+    assert all(0 <= row["max_error"] < 1e-5 for row in rows)
+    lines = capsys.readouterr().out.splitlines()
+    assert "cuBLAS in fp32 at 64^3" in lines[0]
+    assert len(lines) == 2 + len(rows)
+
+
+@pytest.mark.usefixtures("quick")
+def test_without_cublas_its_column_is_empty(cupy: Any) -> None:
+    def missing(*_: Any) -> None:
+        raise ImportError("libcublas.so.13: cannot open shared object file\nmore")
+
+    cupy.matmul = missing
+    told: list[str] = []
+    report = gemm.run("cuda:0", 1, told.append, (PRODUCTS[1],))
+    assert [row.program for row in report.rows] == ["naive", "tiled", "sgemm", "skinny"]
+    assert {row.x_cublas for row in report.rows} == {None}
+    assert "no cuBLAS here" in told[0]
+    assert "(libcublas.so.13: cannot open shared object file); install the library" in told[0]
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            lambda y: y.__setitem__((..., 0), 3.0),
+            r"not timed, because cuBLAS at 5x2x12 is wrong: .* values differ",
+        ),
+        (lambda y: y.fill(np.nan), r"is wrong: .*; fp32 without TF32 is asked for, so unset CUPY_TF32"),
+    ],
+)
+def test_a_wrong_program_is_not_timed(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch, spoil: Any, message: str
+) -> None:
+    def wrong(a: Any, b: Any, out: Any = None) -> None:
+        matmul(a, b, out)
+        if out is not None:
+            fake_cupy.Stream.current().enqueue(lambda: spoil(out))
+
+    timed = []
+    monkeypatch.setattr(gemm, "device_times", lambda calls, repeats: timed.append(calls) or Timing((1.0,)))
+    cupy.matmul = wrong
+    with pytest.raises(AccelError, match=message):
+        gemm.run("cuda:0", 1, lambda message: None, (PRODUCTS[1],))
+    assert len(timed) == 4  # the programs before
+
+
+@pytest.mark.usefixtures("quick")
+def test_rows_that_are_not_checked_in_float64_are_compared_with_the_naive_product(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(a: Any, b: Any, out: Any = None) -> None:
+        matmul(a, b, out)
+        if out is not None:
+            fake_cupy.Stream.current().enqueue(lambda: out.__setitem__(unseen, 9.0))
+
+    product = Product(200, 2, 3)
+    checked = Matrices(product, 1)._rows
+    unseen = next(row for row in range(200) if row not in checked)
+    cupy.matmul = wrong
+    with pytest.raises(AccelError, match=r"cuBLAS at 200x2x3 is wrong: it is .* from the naive product"):
+        gemm.run("cuda:0", 1, lambda message: None, (product,))
+
+
+def test_operands_do_not_fit_the_cache_together() -> None:
+    product = Product(100, 30, 20)
+    matrices = Matrices(product, 50_000)
+    assert len(matrices.copies) == 5
+    assert len({copy.a.ctypes.data for copy in matrices.copies}) == 5
+    assert traffic(product) * len(matrices.copies) >= 2 * 50_000
+    assert len(Matrices(product, 10).copies) == 1
+    copy = matrices.copies[0]
+    np.testing.assert_array_equal(copy.b[0].T, copy.weight[0])
+    np.testing.assert_array_equal(copy.packed[0, :, :30], copy.b[0])
+    assert copy.packed.shape == (1, 20, 32)
+
+
+def test_a_cpu_is_refused() -> None:
+    with pytest.raises(
+        UsageError, match="--suite gemm measures kernels on a GPU; name one with --device cuda:N"
+    ):
+        gemm.run("cpu", 1, print)
+
+
+def test_the_networks_own_products_are_among_them() -> None:
+    names = set(map(str, gemm.PRODUCTS))
+    assert {
+        "28672x1024x12288",
+        "16384x1024x36864",
+        "18 x 2048x4096x4096",
+        "2048x2x512",
+        "333x261x77",
+    } <= names
+
+
+def test_the_clock_takes_calls_in_turn_and_gives_the_seconds_of_one(
+    cupy: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    came: list[int] = []
+    stream = fake_cupy.Stream.current()
+    calls = [lambda number=number: stream.enqueue(lambda: came.append(number)) for number in range(3)]
+    monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda begin, end: 0.25)
+    timing = device_times(calls, 2)
+    assert timing.seconds == (0.25e-3 / 5,) * 2  # five calls take a millisecond and more
+    assert came == [number % 3 for number in range(1 + 5 + 2 * 5)]
