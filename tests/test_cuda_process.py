@@ -35,7 +35,7 @@ def test_validate_as_a_process(accel: Accel, tmp_path: Path) -> None:
 
 def test_info_as_a_process(accel: Accel) -> None:
     out = accel("info").stdout.decode()
-    for words in ("NVIDIA", "capability", "driver", "NVRTC", "cuda:0", "direct"):
+    for words in ("NVIDIA", "capability", "driver", "NVRTC", "cuda:0", "implicit"):
         assert words in out, out
 
 

@@ -80,7 +80,7 @@ def test_with_a_gpu(gpu: Any, said: Any) -> None:
     assert "capability     9.0 (sm_90a)" in out
     assert "driver         CUDA 13.0; runtime 13.0" in out
     assert "compiler       NVRTC 13.0" in out
-    assert "device       cuda:0    the best device there is" in out
+    assert "device       cuda:0        the best device there is" in out
     assert re.search("convolution +implicit +windows are found by the product's loads", out)
 
 
@@ -95,7 +95,7 @@ def test_with_a_gpu_but_no_compiler(gpu: Any, said: Any, monkeypatch: pytest.Mon
 def test_the_second_gpu_is_the_one_shown_when_it_is_asked_for(gpu: Any, said: Any) -> None:
     shown: list[int] = []
     gpu.cuda.runtime.getDeviceProperties = lambda index: shown.append(index) or fake_cupy.PROPERTIES
-    assert "device       cuda:1    asked for" in said("--device", "cuda:1")
+    assert "device       cuda:1        asked for" in said("--device", "cuda:1")
     assert set(shown) == {1}
 
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import fake_cupy
 import ladders
+import networks
 import numpy as np
 import pytest
 import yaml
 from conftest import needs_gpu
 
-from accel_cli.batches import EmbeddingBatch, Predictions
+from accel_cli.batches import Batch, EmbeddingBatch, Predictions
 from accel_cli.bench import ceiling, ladder, ladder_clock, ladder_report, measure
 from accel_cli.bench.ceiling import Ceiling, measure_ceiling
 from accel_cli.bench.ladder import Job
@@ -159,6 +160,28 @@ class TestInputs:
             values = np.concatenate([part.values for part in parts if isinstance(part, EmbeddingBatch)])
             np.testing.assert_array_equal(values, inputs.values[32:52])
             assert np.shares_memory(parts[0].values, inputs.values) != copied  # type: ignore[union-attr]
+
+
+class TestClock:
+    def test_a_slow_first_call_of_a_size_does_not_make_the_rung_look_slow(
+        self, inputs: Inputs, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        spec = load_config(folder.parent / "school.yaml").model
+        seen: list[int] = []
+
+        def answer(batches: list[Batch]) -> np.ndarray:
+            seen.append(sum(map(len, batches)))
+            return forward(spec, obtain_weights(spec), batches[0])["logits"].astype(np.float32)
+
+        def timed(run: Any) -> tuple[float, float]:
+            run()
+            return (10.0 if seen.count(seen[-1]) == 1 else 1e-3), 0.0
+
+        monkeypatch.setattr(ladder_clock, "timed", timed)
+        plan = networks.plan("cpu", batch=200)
+        subject = ladder_clock.Subject(0, "cpu", "accel", plan, answer, 1)
+        [row, *_] = ladder_clock.Clock(spec, inputs, subject, 2).warm("ids")
+        assert row.figure.n == len(inputs)
 
 
 class TestClimb:

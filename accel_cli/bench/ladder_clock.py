@@ -63,17 +63,23 @@ class Clock:
 
     def _timed(self, kind: str, regime: str, count: int) -> LadderRow:
         """Windows of `count` sentences in turn, after a warm-up."""
-        starts, plan = self._inputs.starts(count), self._subject.plan
-        # a slot captures its graph with the second batch of a kind and replays it from the third one on
-        batches = 2 * plan.streams + 1 if plan.launch == "graph" else 1
-        warm = math.ceil(batches / math.ceil(count / plan.batch))
-        worst = max(self._once(kind, starts[i % len(starts)], count)[1] for i in range(warm))
+        starts, worst = self._inputs.starts(count), self._warm_up(kind, count)
         timings = []
         for repeat in range(self._repeats):
             timing, error = self._once(kind, starts[repeat % len(starts)], count)
             timings.append(timing)
             worst = max(worst, error)
         return self._row(kind, regime, count, timings, worst)
+
+    def _warm_up(self, kind: str, count: int) -> float:
+        """Run until every shape has its tile and every slot its graph; the largest error seen.
+
+        A slot captures its graph with the second batch of a kind, and replays it from the third one on.
+        """
+        starts, plan = self._inputs.starts(count), self._subject.plan
+        batches = 2 * plan.streams + 1 if plan.launch == "graph" else 1
+        calls = math.ceil(batches / math.ceil(count / plan.batch))
+        return max(self._once(kind, starts[i % len(starts)], count)[1] for i in range(calls))
 
     def _once(self, kind: str, start: int, count: int) -> tuple[tuple[float, float], float]:
         """Seconds (wall, cpu) of one run, and the error of what it computed; AccelError if that is wrong."""
@@ -86,8 +92,8 @@ class Clock:
         """How many sentences: all, or a power of two that takes well under a second."""
         most = len(self._inputs)
         least = count = min(self._subject.least, most)
-        self._once(kind, 0, count)
         while True:
+            self._warm_up(kind, count)
             seconds = self._once(kind, 0, count)[0][0]
             if count == most or seconds >= _PILOT:
                 break

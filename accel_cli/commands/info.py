@@ -40,7 +40,7 @@ def command(only_plan: bool, config: str, device: str, **plan: Any) -> None:
     click.echo("plan")
     for key, value in chosen.keys().items():
         reason = chosen.reasons.get(key, "asked for" if device != "auto" else "the best device there is")
-        click.echo(f"  {key:<13}{value!s:<10}{reason}")
+        click.echo(f"  {key:<13}{value!s:<14}{reason}")
 
 
 def _version(package: str) -> str:
