@@ -245,6 +245,13 @@ def empty(shape: Any, dtype: Any) -> Array:
     return array
 
 
+def arange(count: int, dtype: Any) -> Array:
+    """Filled by a kernel, like all of CuPy's own."""
+    array = empty(count, dtype)
+    Stream.current().enqueue(lambda: array.__setitem__(slice(None), np.arange(count)))
+    return array
+
+
 def asarray(values: np.ndarray) -> Array:
     array = np.array(values, order="C").view(Array)
     DeviceMemory.take(array, array.nbytes)
@@ -299,7 +306,7 @@ def module() -> Any:
     pool = SimpleNamespace(free_all_blocks=lambda: None)
     return SimpleNamespace(
         empty=empty,
-        arange=lambda count, dtype: asarray(np.arange(count, dtype=dtype)),
+        arange=arange,
         asarray=asarray,
         asnumpy=asnumpy,
         get_default_memory_pool=lambda: pool,
@@ -318,7 +325,7 @@ def module() -> Any:
             runtime=SimpleNamespace(
                 CUDARuntimeError=CUDARuntimeError,
                 memoryTypeHost=1,
-                pointerGetAttributes=lambda pointer: SimpleNamespace(type=0),
+                pointerGetAttributes=lambda pointer: SimpleNamespace(type=int(PinnedMemory.holds(pointer))),
                 getDeviceCount=lambda: 2,
                 getDeviceProperties=lambda index: PROPERTIES,
                 driverGetVersion=lambda: 13000,

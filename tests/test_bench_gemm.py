@@ -23,7 +23,7 @@ from accel_cli.cuda.device import facts
 from accel_cli.engines import tiles
 from accel_cli.engines.tuned import Product, Tuned, Winner, own_file
 from accel_cli.errors import AccelError, UsageError
-from accel_cli.kernels.sgemm import DEFAULT, Tile
+from accel_cli.kernels.sgemm_tile import DEFAULT, Tile
 
 FLAT = Tile(32, 64, 16, 4, 4, 3)
 PRODUCTS = (Product(33, 21, 18), Product(5, 2, 12), Product(9, 20, 8, batch=2))
@@ -181,6 +181,12 @@ def test_a_cpu_is_refused() -> None:
         UsageError, match="--suite gemm measures kernels on a GPU; name one with --device cuda:N"
     ):
         gemm.run("cpu", 1, print)
+
+
+@pytest.mark.parametrize("given", ["--ladder", "--profile", "--batch 7", "--picture a.svg"])
+def test_what_it_would_not_heed_is_refused(given: str) -> None:
+    with pytest.raises(UsageError, match=f"{given}.*: with --suite gemm nothing but products is measured"):
+        command.main(["--suite", "gemm", *given.split()], standalone_mode=False)
 
 
 def test_the_networks_own_products_are_among_them() -> None:

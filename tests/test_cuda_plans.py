@@ -68,6 +68,32 @@ def test_a_graph_is_replayed_with_new_sentences_and_dropped_with_new_lengths() -
         assert difference.passed, f"batch {seed}: {difference}"
 
 
+def test_an_error_in_the_middle_of_a_capture_costs_one_batch() -> None:
+    spec = networks.RAGGED
+    engine = engine_of(spec, networks.WAYS["side by side, as a graph"])
+    batch = networks.sentences(spec, [9] * 10)  # one part for each slot, twice: the second one is captured
+    expected = forward(spec, networks.weights_of(spec), batch)["logits"]
+    engine.submit(batch).result()
+    run, engine._run._run = engine._run._run, fail
+    with pytest.raises(KeyboardInterrupt):
+        engine.submit(batch)
+    engine._run._run = run
+    for _ in range(3):
+        assert compare(engine.submit(batch).result().logits, expected, 1e-4).passed
+
+
+def fail(*_: Any) -> None:
+    raise KeyboardInterrupt
+
+
+def test_windows_that_are_numbered_late_are_waited_for() -> None:
+    spec = networks.replace(networks.RAGGED, filters=20)  # more than `skinny` takes
+    way = {**networks.FUSED, "convolution": "im2col", "allocation": "per_call"}
+    batch = networks.sentences(spec, [9, 5, 7])
+    expected = forward(spec, networks.weights_of(spec), batch)["logits"]
+    assert compare(engine_of(spec, way).submit(batch).result().logits, expected, 1e-4).passed
+
+
 def test_slots_made_for_each_call_and_pageable_copies() -> None:
     spec = networks.RAGGED
     engine = engine_of(spec, {"allocation": "per_call", "copies": "pageable"})

@@ -74,7 +74,6 @@ def test_without_a_gpu_there_is_no_device_to_share() -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this PyTorch has CUDA")
-def test_a_pytorch_without_cuda_is_refused(made: tuple[ModelSpec, Weights, Inputs]) -> None:
-    spec, weights, inputs = made
+def test_a_pytorch_without_cuda_is_refused() -> None:
     with pytest.raises(AccelError, match=r"this PyTorch .* has no CUDA; install one that has"):
-        next(peers(spec, weights, inputs, "cuda:0", 1, print))
+        require_device(0)

@@ -17,7 +17,7 @@ from accel_cli.engines.tiles import USUAL, Tiles
 from accel_cli.engines.tuned import Product, Sizes, Tuned, Winner, load_tuned, own_file, shipped_file
 from accel_cli.errors import AccelWarning, ConfigError
 from accel_cli.kernels.base import ceil_div
-from accel_cli.kernels.sgemm import DEFAULT, Tile, candidates, shared_limit
+from accel_cli.kernels.sgemm_tile import DEFAULT, Tile, candidates, shared_limit
 from accel_cli.model.config import Config, PlanSpec
 
 DEVICE = DeviceFacts(0, "Fancy GPU (80 GB)", (9, 0), 132, 80 << 30, 50 << 20, 13000, 13000)

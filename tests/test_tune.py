@@ -27,7 +27,8 @@ from accel_cli.engines.open import engine_for
 from accel_cli.engines.tuned import Product, Sizes, Tuned, Winner, load_tuned, own_file
 from accel_cli.errors import AccelError, DeviceError, OutputError, UsageError
 from accel_cli.kernels.base import Launch
-from accel_cli.kernels.sgemm import DEFAULT, Tile, geometry, pack, sgemm, sgemm_windows
+from accel_cli.kernels.sgemm import geometry, pack, sgemm, sgemm_windows
+from accel_cli.kernels.sgemm_tile import DEFAULT, Tile
 from accel_cli.model.config import Config, load_config
 from accel_cli.model.generate import obtain_weights
 

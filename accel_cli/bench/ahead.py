@@ -9,6 +9,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from types import TracebackType
 
 from accel_cli.cuda.cache import KernelCache
+from accel_cli.cuda.stopwatch import Constants
 from accel_cli.engines.planner import cores
 from accel_cli.kernels.base import Launch
 
@@ -19,7 +20,7 @@ class CompileAhead:
     def __init__(self, architecture: str) -> None:
         self._architecture = architecture
         self._pool: ProcessPoolExecutor | None = None
-        self._under_way: dict[tuple[tuple[str, int], ...], Future[None]] = {}
+        self._under_way: dict[tuple[str, Constants], Future[None]] = {}
 
     def __enter__(self) -> CompileAhead:
         # spawned, since CUDA does not survive a fork; Ctrl-C is the parent's to answer
@@ -39,15 +40,15 @@ class CompileAhead:
         assert self._pool is not None
         self._under_way = {key: job for key, job in self._under_way.items() if not job.cancel()}
         for launch in launches:
-            if launch.defines not in self._under_way:
-                job = self._pool.submit(_compile, self._architecture, launch.kernel.name, launch.defines)
-                self._under_way[launch.defines] = job
+            variant = launch.kernel.name, launch.defines
+            if variant not in self._under_way:
+                self._under_way[variant] = self._pool.submit(_compile, self._architecture, *variant)
 
     def wait(self, launch: Launch) -> None:
         """Until a launch that was started is compiled; DeviceError if that fails."""
-        self._under_way[launch.defines].result()
+        self._under_way[launch.kernel.name, launch.defines].result()
 
 
-def _compile(architecture: str, name: str, defines: tuple[tuple[str, int], ...]) -> None:
+def _compile(architecture: str, name: str, defines: Constants) -> None:
     """In another process."""
     KernelCache(architecture).cubin(name, defines)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from accel_cli.bench.measure import Timing
 from accel_cli.cuda.device import cupy
+from accel_cli.cuda.stopwatch import head_start
 
 _RUN = 1e-3  # seconds that a run of calls takes at least, against the clock's half a microsecond
-_MOST = 50  # calls of a run: what is enqueued while the device waits
-_HEAD_START = 2e-3  # seconds; that many calls are enqueued in less
+_MOST = 50  # calls of a run: they are enqueued within the head start
 
 
 def device_times(calls: Sequence[Callable[[], None]], repeats: int) -> Timing:
@@ -29,9 +28,8 @@ def device_times(calls: Sequence[Callable[[], None]], repeats: int) -> Timing:
 
 def _run(calls: Any, count: int) -> float:
     """Seconds of each of `count` calls on the current stream, none of which waits for its launch."""
-    stream = cupy().cuda.get_current_stream()
     begin, end = cupy().cuda.Event(), cupy().cuda.Event()
-    stream.launch_host_func(time.sleep, _HEAD_START)
+    head_start()
     begin.record()
     for call in itertools.islice(calls, count):
         call()

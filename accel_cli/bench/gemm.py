@@ -11,7 +11,7 @@ from accel_cli.bench.ceiling import measure_ceiling
 from accel_cli.bench.device_clock import device_times
 from accel_cli.bench.gemm_report import GemmReport, GemmRow
 from accel_cli.bench.operands import Matrices, Operands
-from accel_cli.cuda.device import DeviceFacts, cupy, facts
+from accel_cli.cuda.device import DeviceFacts, cupy, facts, index_of
 from accel_cli.cuda.errors import translated
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.engines.tiles import Tiles
@@ -20,7 +20,8 @@ from accel_cli.errors import AccelError, UsageError
 from accel_cli.kernels.base import Runner
 from accel_cli.kernels.gemm_tiled import gemm_tiled
 from accel_cli.kernels.linear import linear
-from accel_cli.kernels.sgemm import DEFAULT, Tile, sgemm, sgemm_batched
+from accel_cli.kernels.sgemm import sgemm, sgemm_batched
+from accel_cli.kernels.sgemm_tile import DEFAULT, Tile
 from accel_cli.kernels.skinny import WIDEST, skinny
 from accel_cli.numeric import compare
 
@@ -54,7 +55,7 @@ def run(
     """
     if device == "cpu":
         raise UsageError("--suite gemm measures kernels on a GPU; name one with --device cuda:N")
-    gpu = facts(int(device.partition(":")[2]))
+    gpu = facts(index_of(device))
     ceiling = measure_ceiling(gpu.index)
     with cupy().cuda.Device(gpu.index), translated("measuring matrix products"):
         suite = _Suite(gpu, repeats, tell)

@@ -14,10 +14,10 @@ from rich.table import Table
 
 from accel_cli.bench.ceiling import Ceiling
 from accel_cli.bench.facts import commit, machine, versions
-from accel_cli.bench.measure import Timing
+from accel_cli.bench.measure import Timing, short
 from accel_cli.bench.operands import traffic
 from accel_cli.engines.tuned import Product, numbers
-from accel_cli.kernels.sgemm import Tile
+from accel_cli.kernels.sgemm_tile import Tile
 
 _PLAIN_WIDTH = 160
 _CLOCK = (
@@ -57,15 +57,15 @@ class GemmRow:
             "program": self.program,
             "tile": None if self.tile is None else numbers(self.tile),
             "copies": self.copies,
-            "us": _short(1e6 * self.timing.median),
-            "us_min": _short(1e6 * min(seconds)),
-            "us_max": _short(1e6 * max(seconds)),
-            "tflop_per_s": _short(self.flop_rate / 1e12),
-            "gb_per_s": _short(self.byte_rate / 1e9),
-            "percent_of_ceiling": _short(100 * self.flop_rate / ceiling.flop),
-            "x_cublas": None if self.x_cublas is None else _short(self.x_cublas),
+            "us": short(1e6 * self.timing.median),
+            "us_min": short(1e6 * min(seconds)),
+            "us_max": short(1e6 * max(seconds)),
+            "tflop_per_s": short(self.flop_rate / 1e12),
+            "gb_per_s": short(self.byte_rate / 1e9),
+            "percent_of_ceiling": short(100 * self.flop_rate / ceiling.flop),
+            "x_cublas": None if self.x_cublas is None else short(self.x_cublas),
             "max_error": self.max_error,
-            "repeats": [_short(value) for value in seconds],
+            "repeats": [short(value) for value in seconds],
         }
 
 
@@ -122,8 +122,3 @@ def show(report: GemmReport) -> None:
         )
     console.print(f"gemm on {report.gpu.name}; ceiling: {report.ceiling}")
     console.print(table)
-
-
-def _short(value: float) -> float:
-    """Six significant digits: more would be noise."""
-    return float(f"{value:.6g}")

@@ -19,7 +19,7 @@ from accel_cli.bench.ladder_peer import peers, require_device
 from accel_cli.bench.ladder_report import LadderReport, LadderRow
 from accel_cli.bench.rungs import PACKAGED, Rung, rungs
 from accel_cli.bench.work import layers, total
-from accel_cli.cuda.device import cupy, facts
+from accel_cli.cuda.device import cupy, facts, index_of
 from accel_cli.engines.base import Engine, Plan
 from accel_cli.engines.open import engine_for
 from accel_cli.errors import AccelError
@@ -53,7 +53,7 @@ def run(job: Job, tell: Callable[[str], None]) -> LadderReport:
     """
     found = rungs(job.folder, job.numbers, job.device)
     spec = found[0].config.model
-    index = next((int(r.plan.device.partition(":")[2]) for r in found if r.plan.device != "cpu"), None)
+    index = next((index_of(r.plan.device) for r in found if r.plan.device != "cpu"), None)
     if job.peer:
         require_device(index)
     assert spec.golden is not None

@@ -23,12 +23,17 @@ _BATCH = 2048
 
 
 def require_device(index: int | None) -> None:
-    """AccelError unless PyTorch is here and a rung runs on a GPU; said before anything is made."""
+    """AccelError unless a rung and PyTorch run on a GPU; said before anything is made."""
     require_torch()
     if index is None:
         raise AccelError(
             "--peer torch: no chosen rung runs on a GPU, so there is no device for PyTorch to share;"
             " choose one with --rungs, or leave --peer out"
+        )
+    torch = importlib.import_module("torch")
+    if not torch.cuda.is_available():
+        raise AccelError(
+            f"--peer torch: this PyTorch ({torch.__version__}) has no CUDA; install one that has"
         )
 
 
@@ -42,10 +47,6 @@ def peers(
 ) -> Iterator[Subject]:
     """Eager PyTorch on a device ("cuda:N"), then compiled PyTorch if its compiler works here."""
     torch = importlib.import_module("torch")
-    if device != "cpu" and not torch.cuda.is_available():
-        raise AccelError(
-            f"--peer torch: this PyTorch ({torch.__version__}) has no CUDA; install one that has"
-        )
     exact_fp32(torch)
     network = Network(torch, weights, torch.device(device))
     plan = Plan(device, "fp32", "direct", "separate", _BATCH, 1)

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from accel_cli.bench.ceiling import Ceiling
 from accel_cli.bench.facts import commit, machine, versions
+from accel_cli.bench.measure import short
 from accel_cli.bench.report import Row
 
 REGIMES = {
@@ -93,14 +94,14 @@ class LadderReport:
             "name": row.name,
             "regime": row.regime,
             **figure.as_json(),
-            "seconds": _short(figure.timing.median),
-            "seconds_min": _short(min(seconds)),
-            "seconds_max": _short(max(seconds)),
-            "x_first": None if first is None else _short(figure.rate / first.figure.rate),
-            "x_before": None if before is None else _short(figure.rate / before.figure.rate),
-            "tflop_per_s": _short(rate / 1e12),
-            "percent_of_ceiling": None if self.ceiling is None else _short(100 * rate / self.ceiling.flop),
-            "flop_per_byte": _short(figure.work.flop / figure.work.bytes),
+            "seconds": short(figure.timing.median),
+            "seconds_min": short(min(seconds)),
+            "seconds_max": short(max(seconds)),
+            "x_first": None if first is None else short(figure.rate / first.figure.rate),
+            "x_before": None if before is None else short(figure.rate / before.figure.rate),
+            "tflop_per_s": short(rate / 1e12),
+            "percent_of_ceiling": None if self.ceiling is None else short(100 * rate / self.ceiling.flop),
+            "flop_per_byte": short(figure.work.flop / figure.work.bytes),
         }
 
     def _rungs(self, row: LadderRow) -> tuple[LadderRow | None, LadderRow | None]:
@@ -164,8 +165,3 @@ def _rate(row: dict[str, Any] | None, key: str = "sentences_per_s") -> str:
 
 def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:,.{digits}f}"
-
-
-def _short(value: float) -> float:
-    """Six significant digits: more would be noise."""
-    return float(f"{value:.6g}")

@@ -28,6 +28,11 @@ class Timing:
         return median(self.seconds)
 
 
+def short(value: float) -> float:
+    """Six significant digits of a figure: more would be noise."""
+    return float(f"{value:.6g}")
+
+
 def timed(run: Callable[[], object]) -> tuple[float, float]:
     """Seconds on the wall clock and of CPU time that one call takes."""
     wall, cpu = time.perf_counter(), time.process_time()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accel_cli.batches import Batch
+from accel_cli.bench.measure import short
 from accel_cli.cuda.stopwatch import Span
 from accel_cli.engines.base import Engine
 
@@ -29,9 +30,9 @@ class KernelTime:
             "kernel": self.name,
             "constants": self.constants,
             "calls": self.calls,
-            "total_us": float(f"{1e6 * self.seconds:.6g}"),
-            "percent": float(f"{100 * self.share:.6g}"),
-            "mean_us": float(f"{1e6 * self.seconds / self.calls:.6g}"),
+            "total_us": short(1e6 * self.seconds),
+            "percent": short(100 * self.share),
+            "mean_us": short(1e6 * self.seconds / self.calls),
         }
 
 

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from accel_cli.bench.facts import commit, machine, versions
-from accel_cli.bench.measure import Timing
+from accel_cli.bench.measure import Timing, short
 from accel_cli.bench.profile import Profile
 from accel_cli.bench.work import Work
 from accel_cli.engines.base import Plan
@@ -52,15 +52,15 @@ class Row:
             "n": self.n,
             "clock": self.clock,
             "warm": self.warm,
-            "sentences_per_s": _short(self.rate),
-            "fastest": _short(self.n / min(seconds)),
-            "slowest": _short(self.n / max(seconds)),
-            "us_per_sentence": _short(1e6 / self.rate),
-            "x_peer": None if self.x_peer is None else _short(self.x_peer),
+            "sentences_per_s": short(self.rate),
+            "fastest": short(self.n / min(seconds)),
+            "slowest": short(self.n / max(seconds)),
+            "us_per_sentence": short(1e6 / self.rate),
+            "x_peer": None if self.x_peer is None else short(self.x_peer),
             "max_error": self.max_error,
             **_rates(self.work, self.timing.median),
-            "repeats": [_short(value) for value in seconds],
-            "cpu_repeats": [_short(value) for value in self.timing.cpu],
+            "repeats": [short(value) for value in seconds],
+            "cpu_repeats": [short(value) for value in self.timing.cpu],
             **self.plan.keys(),
         }
 
@@ -79,12 +79,12 @@ class Stage:
         seconds = self.timing.median
         return {
             "stage": self.name,
-            "seconds": _short(seconds),
-            "percent": _short(100 * self.share),
+            "seconds": short(seconds),
+            "percent": short(100 * self.share),
             "flop": self.work.flop,
             "bytes": self.work.bytes,
             **_rates(self.work, seconds),
-            "repeats": [_short(value) for value in self.timing.seconds],
+            "repeats": [short(value) for value in self.timing.seconds],
         }
 
 
@@ -116,7 +116,7 @@ class Report:
             "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             "sentences": {"origin": self.origin, "count": self.sentences, "tokens": self.tokens},
             "checked_sentences": self.checked,
-            "load_seconds": _short(self.load_seconds),
+            "load_seconds": short(self.load_seconds),
             "clocks": CLOCKS,
             "rows": [row.as_json() for row in self.rows],
             "stages": [stage.as_json() for stage in self.stages],
@@ -131,9 +131,4 @@ class Report:
 def _rates(work: Work, seconds: float) -> dict[str, float]:
     """Work by time; 0 where the clock was too coarse to see any."""
     each = 1e-9 / seconds if seconds else 0.0
-    return {"gflop_per_s": _short(work.flop * each), "gb_per_s": _short(work.bytes * each)}
-
-
-def _short(value: float) -> float:
-    """Six significant digits: more would be noise."""
-    return float(f"{value:.6g}")
+    return {"gflop_per_s": short(work.flop * each), "gb_per_s": short(work.bytes * each)}

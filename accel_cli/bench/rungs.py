@@ -71,7 +71,7 @@ def rungs(folder: Path, chosen: frozenset[int] | None, device: str) -> list[Rung
 
 def _rung(number: int, name: str, path: Path, device: str) -> Rung:
     config = load_config(path)
-    wanted = device if config.plan.device == "cuda" else "auto"
+    wanted = "auto" if config.plan.device == "cpu" else device
     try:
         plan = make_plan(config.model, config.plan, device_for(config.plan, wanted), embeddings=True)
     except DeviceError as error:

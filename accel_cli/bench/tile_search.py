@@ -19,7 +19,8 @@ from accel_cli.engines.tuned import STEP, Product, Winner, numbers
 from accel_cli.errors import AccelError, DeviceError
 from accel_cli.kernels import sgemm
 from accel_cli.kernels.base import Launch, Runner
-from accel_cli.kernels.sgemm import Epilogue, Rows, Tile, candidates, geometry
+from accel_cli.kernels.sgemm import Epilogue, Rows, geometry
+from accel_cli.kernels.sgemm_tile import Tile, candidates
 
 DEPTH, STAGES = 16, 3  # of every shape's first trial: what most shapes take
 _REPEATS = 5

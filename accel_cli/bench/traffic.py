@@ -11,6 +11,7 @@ import numpy as np
 from accel_cli.batches import TokenBatch
 from accel_cli.bench.work import layers
 from accel_cli.engines.base import Plan
+from accel_cli.kernels.windows import count_windows
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.toomcook import toom_cook
 
@@ -29,12 +30,10 @@ def bytes_each(spec: ModelSpec, plan: Plan, kind: str, batch: int) -> float:
 
 def _weights(spec: ModelSpec, plan: Plan) -> int:
     """Values of the convolutions' weights."""
-    taps = _products(spec) * len(spec.widths) if plan.convolution == "toomcook" else spec.taps
+    taps = spec.taps
+    if plan.convolution == "toomcook":
+        taps = toom_cook(spec.max_tokens, spec.widths).products * len(spec.widths)
     return taps * spec.embedding * spec.filters
-
-
-def _products(spec: ModelSpec) -> int:
-    return toom_cook(spec.max_tokens, spec.widths).products
 
 
 def _activations(spec: ModelSpec, plan: Plan, kind: str) -> int:
@@ -42,7 +41,9 @@ def _activations(spec: ModelSpec, plan: Plan, kind: str) -> int:
     tokens = spec.length or 0
     words = tokens * spec.embedding
     if plan.convolution == "toomcook":
-        return words + 2 * _products(spec) * (spec.embedding + spec.features) + spec.features
+        transform = toom_cook(tokens, spec.widths)
+        chunks = count_windows([tokens], spec.widest, transform.step)
+        return words + 2 * chunks * transform.products * (spec.embedding + spec.features) + spec.features
     gathered = kind == "ids" and plan.convolution == "implicit"
     in_place = kind == "embeddings" and plan.convolution == "direct"
     inputs = words if gathered or in_place else 3 * words  # else they are read and written before

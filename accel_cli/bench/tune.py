@@ -15,7 +15,7 @@ from accel_cli.bench.ahead import CompileAhead
 from accel_cli.bench.check import Truth, truth
 from accel_cli.bench.inputs import Sentences, generated
 from accel_cli.bench.tile_search import Compiler, TileSearch
-from accel_cli.cuda.device import DeviceFacts, cupy, facts
+from accel_cli.cuda.device import DeviceFacts, cupy, facts, index_of
 from accel_cli.cuda.errors import translated
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.engines.base import Plan
@@ -79,7 +79,7 @@ class _Job:
         self._tokenizer = Tokenizer(vocabulary, spec.min_tokens, spec.max_tokens)
         self._sentences: Sentences = generated(spec, vocabulary, max(SENTENCES, plan.batch))
         self._weights: Weights = obtain_weights(spec)
-        self.device: DeviceFacts = facts(int(plan.device.partition(":")[2]))
+        self.device: DeviceFacts = facts(index_of(plan.device))
         self._truth: Truth = truth(spec, self._weights, plan, self._batches(plan.batch)[0])
 
     def sizes(self, end: float) -> tuple[Sizes | None, Plan]:

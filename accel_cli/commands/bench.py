@@ -116,12 +116,15 @@ def command(
     accel bench --device cpu --peer pytorch --json docs/results/sentiment-cpu.json
     accel bench --ladder --json docs/results/ladder-h200.json
     """
+    plan = {"--precision": precision, "--batch": batch, "--streams": streams, "--kernel-debug": kernel_debug}
     if suite == "gemm":
+        others = {"--input": path, "--peer": peer, "--ladder": folder, "--rungs": rungs}
+        shown = {"--picture": " ".join(pictures), "--profile": profile}
+        refuse({**others, **shown, **plan}, "with --suite gemm nothing but products is measured")
         products(choose(device), repeats, report, overwrite)
         return
     if folder is not None:
-        refuse({"--input": path, "--precision": precision, "--batch": batch, "--streams": streams})
-        refuse({"--kernel-debug": kernel_debug})
+        refuse({"--input": path, **plan}, "with --ladder the rungs say that themselves")
         if profile:
             raise UsageError("--profile: a ladder times whole rungs; profile one of them with --config FILE")
         chosen = None if rungs is None else numbers(rungs)
@@ -174,8 +177,8 @@ def products(device: str, repeats: int, report: str | None, overwrite: bool) -> 
             file.write(found.text().encode())
 
 
-def refuse(given: dict[str, object]) -> None:
-    """UsageError if an option is given that a ladder's rungs say themselves."""
+def refuse(given: dict[str, object], reason: str) -> None:
+    """UsageError if an option is given that would not be heeded."""
     for name, value in given.items():
-        if value is not None:
-            raise UsageError(f"{name} {value}: with --ladder the rungs say that themselves; leave it out")
+        if value:
+            raise UsageError(f"{name if value is True else f'{name} {value}'}: {reason}; leave it out")

@@ -37,9 +37,10 @@ def command(only_plan: bool, config: str, device: str, **plan: Any) -> None:
     _show_device(int(chosen.device.partition(":")[2] or 0))
     click.echo(f"cache          {resources.cache_folder()}")
     click.echo(f"configuration  {loaded.name} ({loaded.path})")
+    asked = (device, loaded.plan.device) != ("auto", "auto")
     click.echo("plan")
     for key, value in chosen.keys().items():
-        reason = chosen.reasons.get(key, "asked for" if device != "auto" else "the best device there is")
+        reason = chosen.reasons.get(key, "asked for" if asked else "the best device there is")
         click.echo(f"  {key:<13}{value!s:<14}{reason}")
 
 

@@ -11,7 +11,8 @@ from accel_cli import resources
 from accel_cli.bench.tune import tune
 from accel_cli.commands import HELP
 from accel_cli.commands.options import configured, model_options, option, plan_options, say
-from accel_cli.cuda.device import choose, facts
+from accel_cli.cuda.device import facts, index_of
+from accel_cli.engines.open import device_for
 from accel_cli.engines.tuned import Tuned, load_tuned, numbers, own_file
 from accel_cli.errors import ConfigError, OutputError, UsageError
 from accel_cli.text.writers import beside
@@ -51,10 +52,10 @@ def command(
     accel tune --device cuda:1 --seconds 60 --batch 512
     """
     loaded = configured(config, precision=precision, batch=batch, streams=streams)
-    place = choose(loaded.plan.device if device == "auto" else device)
+    place = device_for(loaded.plan, device)
     if place == "cpu":
         raise UsageError("there is nothing to tune on a CPU; name a GPU with --device cuda:N")
-    gpu = facts(int(place.partition(":")[2]))
+    gpu = facts(index_of(place))
     path = Path(output) if output is not None else own_file(gpu)
     known = Tuned(gpu.name)
     if os.path.exists(path):

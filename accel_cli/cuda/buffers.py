@@ -25,13 +25,23 @@ def is_page_locked(values: npt.NDArray[Any]) -> bool:
     return bool(attributes.type == runtime.memoryTypeHost)
 
 
+def empty(*shape: int, dtype: str = "float32") -> Any:
+    """An array on the device."""
+    return cupy().empty(shape, dtype)
+
+
+def zero(array: Any) -> None:
+    """Fill an array on the device with zero bytes, on the current stream."""
+    array.data.memset_async(0, array.nbytes, cupy().cuda.get_current_stream())
+
+
 class Mirror:
     """A flat array on the host (page-locked if `pinned`) and on the device, of the same size."""
 
     def __init__(self, size: int, dtype: str, *, pinned: bool = True) -> None:
         self._pinned = pinned
         self.host = page_locked((size,), dtype) if pinned else np.empty(size, dtype)
-        self.device: Any = cupy().empty(size, dtype)
+        self.device = empty(size, dtype=dtype)
 
     def upload(self, values: npt.NDArray[Any], stream: Any) -> Any:
         """Copy `values` to the device, asynchronously; the device array in their shape.

@@ -92,6 +92,11 @@ def choose(device: str) -> str:
     return f"cuda:{index}"
 
 
+def index_of(device: str) -> int:
+    """The N of "cuda:N"."""
+    return int(device.partition(":")[2])
+
+
 def facts(index: int) -> DeviceFacts:
     """The facts of device `index`; DeviceError if it is too old."""
     runtime: Any = cupy().cuda.runtime

@@ -55,10 +55,10 @@ class Stopwatch:
     @contextmanager
     def around(self, name: str) -> Iterator[None]:
         """Time what is enqueued in here, on the current stream, as one span without constants."""
-        _head_start()
+        head_start()
         with self._between_events(name, ()):
             yield
-        _head_start()  # for the kernels that follow: the host may have been busy with the copies
+        head_start()  # for the kernels that follow: the host may have been busy with the copies
 
     @contextmanager
     def _between_events(self, name: str, constants: Constants) -> Iterator[None]:
@@ -70,6 +70,6 @@ class Stopwatch:
         self._marks.append((name, constants, begin, end))
 
 
-def _head_start() -> None:
-    """Hold the current stream up, so that no kernel waits for its launch between its own two events."""
+def head_start() -> None:
+    """Hold the current stream up, so that what is enqueued meanwhile waits for no launch between events."""
     cupy().cuda.get_current_stream().launch_host_func(time.sleep, _HEAD_START)

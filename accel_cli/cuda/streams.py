@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from accel_cli.cuda.device import cupy
 
@@ -38,8 +37,3 @@ class Branches:
         with stream:
             yield
         self._joins[place].record(stream)
-
-
-def zero(array: Any) -> None:
-    """Fill an array with zero bytes, on the current stream."""
-    array.data.memset_async(0, array.nbytes, cupy().cuda.get_current_stream())

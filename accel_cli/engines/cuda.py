@@ -1,8 +1,9 @@
 """The CUDA engine: a ring of slots, each with its stream, pinned staging and device buffers.
 
 Batches are cut so that each part fits a slot; parts go to the slots in turn, so that the copies of
-one overlap with the kernels of another. Nothing is allocated, compiled or synchronised between the
-start and the end of a steady run, but for the wait when a slot is still busy.
+one overlap with the kernels of another. Nothing is allocated (unless the plan's allocation is per_call),
+compiled or synchronised between the start and the end of a steady run, but for the wait when a slot is
+still busy.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from accel_cli.batches import Batch, EmbeddingBatch, Predictions, TokenBatch
-from accel_cli.cuda.device import cupy, facts
+from accel_cli.cuda.device import cupy, facts, index_of
 from accel_cli.cuda.errors import DeviceFull, DeviceLost, translated
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.cuda.ranges import named
@@ -55,7 +56,7 @@ class CudaEngine:
     def __init__(self, spec: ModelSpec, weights: Weights, plan: Plan, *, embeddings: bool = False) -> None:
         self._spec = spec
         self._lock = threading.RLock()
-        self._index = int(plan.device.partition(":")[2])
+        self._index = index_of(plan.device)
         self.device = facts(self._index)
         self._embeddings = embeddings
         with self._using("loading the weights"):

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from accel_cli.batches import Ints
+from accel_cli.cuda.buffers import empty, zero
 from accel_cli.cuda.device import cupy
-from accel_cli.cuda.streams import Branches, zero
+from accel_cli.cuda.streams import Branches
 from accel_cli.engines.base import Observe
 from accel_cli.engines.cuda_products import Dense, Products
 from accel_cli.kernels.base import Runner
@@ -51,11 +52,6 @@ class Sentences:
     def tokens(self) -> int:
         """Of all sentences."""
         return int(self.lengths.sum())
-
-
-def empty(*shape: int, dtype: str = "float32") -> Any:
-    """An array on the device."""
-    return cupy().empty(shape, dtype)
 
 
 class Convolution(Protocol):
@@ -160,13 +156,14 @@ class Stored:
             )
             for layer in weights.convolutions
         ]
+        self._fused = products.fused and self._layers[0].packed
 
     def buffers(self, sentences: int, tokens: int) -> Any:
-        """Embedded words, windows, columns and their numbers, products."""
-        spec = self._spec
-        columns, numbers = empty(tokens, spec.widest * spec.embedding), cupy().arange(tokens, dtype="int32")
+        """Embedded words, windows, columns; their numbers if fused, else products."""
+        spec, numbered = self._spec, tokens if self._fused else 0
+        columns, numbers = empty(tokens, spec.widest * spec.embedding), cupy().arange(numbered, dtype="int32")
         lists = WindowLists.room(tokens)
-        return self._words.buffer(tokens), lists, columns, numbers, empty(tokens, spec.filters)
+        return self._words.buffer(tokens), lists, columns, numbers, empty(tokens - numbered, spec.filters)
 
     def __call__(
         self, part: Sentences, buffers: Any, features: Any, branches: Branches, observe: Observe
@@ -181,7 +178,7 @@ class Stored:
             count, depth, column = len(starts), width * spec.embedding, number * spec.filters
             columns = room.reshape(-1)[: count * depth].reshape(count, depth)
             im2col(run, x, starts, columns)
-            if layer.packed and self._products.fused:
+            if self._fused:
                 self._pool(columns, numbers[:count], owners, layer, features, column)
             else:
                 y = product[:count]
@@ -207,6 +204,7 @@ class Implicit:
     ) -> None:
         self._spec, self._products, self._run, self._embeddings = spec, products, run, embeddings
         self._words = Words(weights, run)
+        self._gathers = spec.embedding % GATHERED == 0 and weights.embedding.size < 1 << 31  # as sgemm asks
         self._layers = [
             Dense(products.packed(layer.weight), cupy().asarray(layer.bias), True)
             for layer in weights.convolutions
@@ -214,7 +212,7 @@ class Implicit:
 
     def buffers(self, sentences: int, tokens: int) -> Any:
         """Windows of each width, and embedded words, which are needed only where ids cannot be gathered."""
-        stored = self._embeddings or self._spec.embedding % GATHERED != 0
+        stored = self._embeddings or not self._gathers
         lists = [WindowLists.room(tokens) for _ in self._spec.widths]
         return lists, self._words.buffer(tokens if stored else 0)
 
@@ -224,7 +222,7 @@ class Implicit:
         """Widths side by side, the largest product first."""
         lists, embedded = buffers
         spec, run, table = self._spec, self._run, self._words.table
-        gathered = part.values is None and spec.embedding % GATHERED == 0
+        gathered = part.values is None and self._gathers
         x = None if gathered else self._words(part, embedded, observe)
         zero(features)
         with branches.side_by_side():

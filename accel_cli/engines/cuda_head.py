@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from accel_cli.cuda.buffers import empty
 from accel_cli.cuda.device import cupy
 from accel_cli.cuda.ranges import named
 from accel_cli.engines.base import Observe
-from accel_cli.engines.cuda_convolution import empty
 from accel_cli.engines.cuda_products import Products
 from accel_cli.kernels.base import Runner
 from accel_cli.kernels.relu import relu

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from accel_cli.cuda.buffers import empty
 from accel_cli.cuda.ranges import named
 from accel_cli.cuda.streams import Branches
 from accel_cli.engines.base import Observe, Plan
-from accel_cli.engines.cuda_convolution import Convolution, Direct, Implicit, Sentences, Stored, empty
+from accel_cli.engines.cuda_convolution import Convolution, Direct, Implicit, Sentences, Stored
 from accel_cli.engines.cuda_head import Head, HeadBuffers
 from accel_cli.engines.cuda_products import Products
 from accel_cli.engines.cuda_toomcook import ToomCook

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 import numpy as np
@@ -57,6 +57,9 @@ class Slot:
         self._offsets = Mirror(sentences + 1, "int32", pinned=pinned)
         self._values = Mirror(self.tokens * spec.embedding if embeddings else 0, "float32", pinned=pinned)
         self._buffers = layers.buffers(sentences, self.tokens)
+        filled = cupy().cuda.Event(disable_timing=True)  # some are filled, on the stream that is current here
+        filled.record()
+        self._stream.wait_event(filled)
         self._logits = Mirror(sentences * self._labels, "float32", pinned=pinned)
         self._scores = Mirror(sentences * self._labels, "float32", pinned=pinned)
         self._chosen = Mirror(sentences, "int32", pinned=pinned)
@@ -133,8 +136,17 @@ class Slot:
             self._compute(part, None)
             return
         if self._graph is None:
-            self._stream.begin_capture()
-            self._compute(part, None)
-            self._graph = self._stream.end_capture()
+            self._graph = self._captured(part)
         with named("graph"):
             self._graph.launch(self._stream)
+
+    def _captured(self, part: Sentences) -> Any:
+        """The kernels of a part as a graph. After an error in between the stream works as before."""
+        self._stream.begin_capture()
+        try:
+            self._compute(part, None)
+        except BaseException:
+            with suppress(Exception):  # CUDA may refuse half a graph; the first error says why
+                self._stream.end_capture()
+            raise
+        return self._stream.end_capture()

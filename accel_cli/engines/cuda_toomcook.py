@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from accel_cli.cuda.buffers import empty, zero
 from accel_cli.cuda.device import cupy
-from accel_cli.cuda.streams import Branches, zero
+from accel_cli.cuda.streams import Branches
 from accel_cli.engines.base import Observe
-from accel_cli.engines.cuda_convolution import Sentences, WindowLists, empty
+from accel_cli.engines.cuda_convolution import Sentences, WindowLists
 from accel_cli.engines.cuda_products import Products
 from accel_cli.kernels.base import Runner, ceil_div
 from accel_cli.kernels.sgemm import sgemm_batched

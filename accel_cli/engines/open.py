@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from accel_cli.cuda.device import choose, facts
+from accel_cli.cuda.device import choose, facts, index_of
 from accel_cli.engines.base import Engine, Plan
 from accel_cli.engines.planner import make_plan
 from accel_cli.engines.tuned import findings
@@ -23,7 +23,7 @@ def plan_for(config: Config, device: str = "auto", *, embeddings: bool = False) 
     plan = make_plan(config.model, config.plan, device_for(config.plan, device), embeddings=embeddings)
     if plan.device == "cpu" or embeddings:  # it is tuned with tokens as input
         return plan
-    gpu = facts(int(plan.device.partition(":")[2]))
+    gpu = facts(index_of(plan.device))
     sizes = (tuned.sizes(config.model, plan.convolution) for tuned in findings(gpu))
     if (found := next(filter(None, sizes), None)) is None:
         return plan

@@ -29,22 +29,19 @@ ABILITIES: dict[str, dict[str, tuple[str, ...]]] = {
         "launch": ("graph", "stream"),
     },
 }
+# Why a choice is preferred; the others fall only when they are asked for.
 _WHY = {
     "fp32": "the most exact precision there is here",
     "folded": "the fewest operations, the same function",
     "separate": "nothing to fold or fuse it into",
     "toomcook": "the fewest multiplications without folding",
     "implicit": "windows are found by the product's loads",
-    "im2col": "embeddings as input cannot be folded",
-    "direct": "the kernel that works for every input",
+    "im2col": "works for every input and every product",
     "sgemm": "the fastest product",
-    "tiled": "works for every shape",
-    "naive": "works for every shape",
     "fused": "saves a trip through memory",
     "pinned": "copies run beside compute",
     "once": "nothing is allocated while it runs",
     "side_by_side": "small products fill the device together",
-    "in_turn": "one product fills the device",
     "graph": "batches are alike, and a graph costs one launch",
     "stream": "sentences have any length, so no two batches are alike",
 }
@@ -71,9 +68,9 @@ def make_plan(spec: ModelSpec, wanted: PlanSpec, device: str, *, embeddings: boo
         elif asked in able:
             chosen[key], reasons[key] = asked, "asked for"
         elif asked != "auto":
-            with_gemm = f" with gemm: {chosen['gemm']}" if "gemm" in chosen and key in _BY_SGEMM else ""
             there = f"available: {', '.join(able)}" if able else "leave it out"
-            raise ConfigError(f"{key}: {asked} is not available on {where}{with_gemm}; {there}")
+            reason = _obstacle(spec, key, asked, chosen)
+            raise ConfigError(f"{key}: {asked} is not available on {where}{reason}; {there}")
     batch = wanted.batch or _BATCH[kind]
     streams = wanted.streams or (cores() if kind == "cpu" else _CUDA_STREAMS)
     reasons["batch"] = "asked for" if wanted.batch else "the default of this device"
@@ -92,8 +89,8 @@ def _able(
     """What a device can do for a key after what has been chosen, the preferred choice first."""
     able = ABILITIES[kind].get(key, ())
     refused: set[str] = set()
-    if embeddings:
-        refused.add("folded" if key == "convolution" else "")
+    if embeddings and key == "convolution":
+        refused.add("folded")
     if chosen.get("gemm", "sgemm") != "sgemm":
         refused.update(_BY_SGEMM.get(key, ()))
     if key == "convolution" and spec.widest > min(spec.max_tokens, MOST_TOKENS):
@@ -103,6 +100,16 @@ def _able(
         last = ("toomcook", "graph")
         able = tuple(sorted(able, key=lambda choice: choice in last))
     return able
+
+
+def _obstacle(spec: ModelSpec, key: str, asked: str, chosen: dict[str, str]) -> str:
+    """What stands in the way of a choice that the device itself can make."""
+    gemm = chosen.get("gemm", "sgemm")  # a CPU has none
+    if gemm != "sgemm" and asked in _BY_SGEMM.get(key, ()):
+        return f" with gemm: {gemm}"
+    if "gemm" in chosen and asked == "toomcook":
+        return f" for a convolution over {spec.widest} tokens"
+    return ""
 
 
 def available_plans(spec: ModelSpec, wanted: PlanSpec, device: str) -> list[Plan]:

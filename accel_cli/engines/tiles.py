@@ -10,7 +10,7 @@ import math
 from accel_cli.cuda.device import DeviceFacts
 from accel_cli.engines.tuned import Product, findings
 from accel_cli.kernels.base import ceil_div
-from accel_cli.kernels.sgemm import DEFAULT, SMALL, Tile, shared_limit
+from accel_cli.kernels.sgemm_tile import DEFAULT, SMALL, Tile, shared_limit
 
 # Tiles for devices that were never tuned, and how well each does on a product that fills the device:
 # a thread that makes more outputs reads less for each.

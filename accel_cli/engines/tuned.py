@@ -14,7 +14,7 @@ from pathlib import Path
 from accel_cli import resources
 from accel_cli.cuda.device import DeviceFacts
 from accel_cli.errors import AccelWarning, ConfigError
-from accel_cli.kernels.sgemm import Tile, shared_limit
+from accel_cli.kernels.sgemm_tile import Tile, shared_limit
 from accel_cli.model.config import MOST, ModelSpec
 from accel_cli.model.fields import Section
 from accel_cli.model.yaml_file import read_yaml

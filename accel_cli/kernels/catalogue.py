@@ -1,4 +1,4 @@
-"""Every kernel with every set of constants that the engines compile it with."""
+"""Every kernel in each kind of variant that the engines compile, with the sizes of the school network."""
 
 from __future__ import annotations
 

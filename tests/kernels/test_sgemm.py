@@ -4,18 +4,14 @@ from host_cuda.backends import Backend
 from host_cuda.checks import EXACT, check, check_bits, poisoned, random_floats
 
 from accel_cli.kernels.sgemm import (
-    DEFAULT,
-    SMALL,
-    Tile,
-    candidates,
     pack,
     sgemm,
     sgemm_batched,
     sgemm_experts,
     sgemm_ids,
     sgemm_windows,
-    shared_limit,
 )
+from accel_cli.kernels.sgemm_tile import DEFAULT, SMALL, Tile, candidates, shared_limit
 from kernels.ragged import offsets_of, windows
 
 TINY = Tile(32, 32, 8, 4, 4, 2)  # 64 threads
@@ -182,4 +178,4 @@ def test_refuses_what_does_not_fit() -> None:
         sgemm_experts(lambda *_: None, a, y, packed, bias, y)
     indices = np.zeros(1, np.int32)
     with pytest.raises(ValueError, match="dimension 8 is no multiple of the tile's 16"):
-        sgemm_ids(lambda *_: None, indices, a, indices, indices, packed, bias, y, 0)
+        sgemm_ids(lambda *_: None, indices, a, indices, indices, packed, bias, y, 0, tile=SMALL)
