@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from accel_cli.batches import Batch
+from accel_cli.cuda.streams import Branches
 from accel_cli.engines import cuda
 from accel_cli.engines.cuda import CudaEngine
+from accel_cli.errors import DeviceError
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.reference import forward
 from accel_cli.numeric import compare
@@ -46,7 +48,7 @@ def check(engine: CudaEngine, spec: ModelSpec, batch: Batch) -> None:
 @pytest.mark.parametrize("way", networks.WAYS.values(), ids=list(networks.WAYS))
 @pytest.mark.parametrize("name", ["ragged", "school"])
 def test_tokens(name: str, way: dict[str, Any]) -> None:
-    spec = networks.NETWORKS[name]
+    spec = networks.replace(networks.NETWORKS[name], filters=20)  # more than `skinny` takes from sgemm
     check(engine_of(spec, way), spec, networks.sentences(spec, networks.lengths_of(spec, 8, 0), 0))
 
 
@@ -100,6 +102,38 @@ def test_slots_made_for_each_call_and_pageable_copies() -> None:
     batch = networks.sentences(spec, networks.lengths_of(spec, 12, 0), 0)
     expected = forward(spec, networks.weights_of(spec), batch)["logits"]
     assert compare(engine.submit(batch).result().logits, expected, 1e-4).passed
+
+
+def test_a_batch_of_more_tokens_than_can_be_counted_is_refused() -> None:
+    spec = networks.replace(networks.RAGGED, length=4096, max_tokens=4096)
+    plan = networks.plan("cuda:0", batch=1 << 20)
+    with pytest.raises(DeviceError, match=r"has room for 4294967296 tokens.* ask for a smaller --batch"):
+        CudaEngine(spec, networks.weights_of(spec), plan)
+
+
+def test_what_is_made_for_each_call_is_not_held_between() -> None:
+    spec = networks.RAGGED
+    engines = [engine_of(spec, {"allocation": allocation}) for allocation in ("per_call", "once")]
+    batch = networks.sentences(spec, [9, 5, 7])
+    engines[0].submit(batch).result()
+    assert [len(engine._slots) for engine in engines] == [0, 2]
+
+
+def test_a_side_stream_is_waited_for_after_an_error() -> None:
+    fake = fake_cupy.module()
+    branches, done = Branches(1), []
+    main = fake.cuda.Stream()
+
+    def fail() -> None:
+        with branches.side_by_side(), branches.branch(0):
+            fake.cuda.get_current_stream().enqueue(lambda: done.append(True))
+            raise ValueError
+
+    with main:
+        with pytest.raises(ValueError):  # noqa: PT011
+            fail()
+        main.synchronize()
+    assert done == [True]
 
 
 def test_one_expert_and_one_filter() -> None:

@@ -106,7 +106,7 @@ def test_parts_fit_their_slots_and_leave_nothing_out(lengths: list[int], size: i
     batch = networks.sentences(networks.SENTIMENT, lengths)
     parts = list(engine._parts(batch))
     assert all(1 <= len(part) <= size for part in parts)
-    assert all(part.offsets[0] == 0 and len(part.ids) <= engine._slots[0].tokens for part in parts)
+    assert all(part.offsets[0] == 0 and len(part.ids) <= engine._room.tokens for part in parts)
     np.testing.assert_array_equal(np.concatenate([part.ids for part in parts]), batch.ids)
     np.testing.assert_array_equal(np.concatenate([part.lengths for part in parts]), batch.lengths)
 

@@ -256,6 +256,19 @@ class TestClimb:
         ladder_report.show(report)
         assert "rung 1 (gpu) is not timed: with embeddings" in capsys.readouterr().out
 
+    def test_a_peer_that_fails_before_it_begins_costs_no_rung(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def none(*arguments: Any) -> Any:
+            raise RuntimeError("CUDA out of memory")
+            yield
+
+        monkeypatch.setattr(ladder, "require_device", lambda index: None)
+        monkeypatch.setattr(ladder, "peers", none)
+        report = ladder.run(Job(folder, frozenset({0}), 40, 2, peer=True), lambda message: None)
+        assert {row.rung for row in report.rows} == {0}
+        assert report.failed == {"the peer": "CUDA out of memory"}
+
     def test_logits_of_submitted_batches_are_checked(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -21,9 +21,9 @@ def test_what_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "cores", lambda: 5)
     assert make_plan(RAGGED, PlanSpec(), "cpu") == Plan("cpu", "fp32", "folded", "folded", 4096, 5)
     rest = {"gemm": "sgemm", "epilogue": "fused", "copies": "pinned", "allocation": "once"}
-    rest |= {"order": "side_by_side", "batch": 2048, "streams": 3, "precision": "fp32", "experts": "folded"}
-    ragged = Plan("cuda:1", **rest, convolution="implicit", launch="stream")
-    school = Plan("cuda:1", **rest, convolution="toomcook", launch="graph")
+    rest |= {"batch": 2048, "streams": 3, "precision": "fp32", "experts": "folded"}
+    ragged = Plan("cuda:1", **rest, convolution="implicit", order="side_by_side", launch="stream")
+    school = Plan("cuda:1", **rest, convolution="toomcook", order="in_turn", launch="graph")
     assert make_plan(RAGGED, PlanSpec(), "cuda:1") == ragged
     assert make_plan(SCHOOL, PlanSpec(), "cuda:1") == school
 
@@ -41,9 +41,13 @@ def test_embeddings_are_never_folded() -> None:
 def test_every_choice_is_taken_or_refused_by_name(device: str, key: str) -> None:
     kind = device.partition(":")[0]
     able = ABILITIES[kind].get(key, ())
-    simple = PlanSpec(**{"convolution": "direct", "epilogue": "separate"} if kind == "cuda" else {})
+    takes = {"gemm": "convolution", "order": "convolution"}
     for choice in CHOICES[key]:
-        wanted = replace(simple, **{key: choice})
+        wanted = replace(PlanSpec(), **{key: choice})
+        if kind == "cuda" and key in takes:
+            wanted = replace(
+                wanted, convolution="implicit" if choice in ("sgemm", "side_by_side") else "direct"
+            )
         if choice in able:
             plan = make_plan(RAGGED, wanted, device)
             assert getattr(plan, key) == choice
@@ -56,18 +60,19 @@ def test_every_choice_is_taken_or_refused_by_name(device: str, key: str) -> None
 
 
 WITHOUT = [
-    (PlanSpec(gemm="naive", convolution="implicit"), "convolution: implicit", "naive", "im2col, direct"),
-    (PlanSpec(gemm="tiled", epilogue="fused"), "epilogue: fused", "tiled", "separate"),
+    ("convolution: implicit", "gemm: naive", "im2col, direct"),
+    ("epilogue: fused", "gemm: tiled", "separate"),
+    ("order: side_by_side", "convolution: im2col", "in_turn"),
+    ("launch: graph", "allocation: per_call", "stream"),
 ]
 
 
-@pytest.mark.parametrize(("asked", "refused", "gemm", "able"), WITHOUT)
-def test_what_takes_the_fast_product_is_refused_without_it(
-    asked: PlanSpec, refused: str, gemm: str, able: str
-) -> None:
+@pytest.mark.parametrize(("refused", "other", "able"), WITHOUT)
+def test_what_takes_another_choice_is_refused_without_it(refused: str, other: str, able: str) -> None:
+    asked = PlanSpec(**dict(choice.split(": ") for choice in (refused, other)))
     with pytest.raises(ConfigError) as caught:
         make_plan(RAGGED, asked, "cuda:0")
-    assert str(caught.value) == f"{refused} is not available on cuda with gemm: {gemm}; available: {able}"
+    assert str(caught.value) == f"{refused} is not available on cuda with {other}; available: {able}"
 
 
 def test_toom_cook_needs_room_for_the_widest_kernel() -> None:
@@ -98,7 +103,7 @@ def test_a_plan_prints_itself() -> None:
     plan = make_plan(SCHOOL, PlanSpec(batch=7, streams=2), "cuda:0")
     assert str(plan) == (
         "device=cuda:0 precision=fp32 convolution=toomcook experts=folded gemm=sgemm epilogue=fused"
-        " copies=pinned allocation=once order=side_by_side launch=graph batch=7 streams=2"
+        " copies=pinned allocation=once order=in_turn launch=graph batch=7 streams=2"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from accel_cli.bench.ladder_report import LadderReport, LadderRow
 from accel_cli.bench.rungs import PACKAGED, Rung, rungs
 from accel_cli.bench.work import layers, total
 from accel_cli.cuda.device import cupy, facts, index_of
+from accel_cli.cuda.errors import DeviceLost, translated
 from accel_cli.engines.base import Engine, Plan
 from accel_cli.engines.open import engine_for
 from accel_cli.errors import AccelError
@@ -80,13 +81,13 @@ def run(job: Job, tell: Callable[[str], None]) -> LadderReport:
     _release(index)
     programs: set[str] = set()
     if job.peer:
-        for subject in peers(spec, weights, inputs, f"cuda:{index}", climb.flop, tell):
-            tell(f"{subject.program}, {subject.name}")
-            programs.add(subject.program)
-            try:
-                rows += climb.timed(subject)
-            except (AccelError, RuntimeError) as error:  # PyTorch's own are RuntimeErrors
-                failed[f"{subject.program}, {subject.name}"] = str(error)
+        with _noted(failed, "the peer"):
+            for subject in peers(spec, weights, inputs, f"cuda:{index}", climb.flop, tell):
+                name = f"{subject.program}, {subject.name}"
+                tell(name)
+                programs.add(subject.program)
+                with _noted(failed, name):
+                    rows += climb.timed(subject)
     return LadderReport(
         job.folder.name,
         climb.flop,
@@ -161,6 +162,15 @@ class _Climb:
             engine.close()
 
 
+@contextmanager
+def _noted(failed: dict[str, str], name: str) -> Iterator[None]:
+    """Whatever a peer does wrong is put down, and ours is not lost; PyTorch's own are RuntimeErrors."""
+    try:
+        yield
+    except (AccelError, RuntimeError) as error:
+        failed[name] = str(error)
+
+
 def direct_flop(spec: ModelSpec) -> int:
     """The FLOP of a sentence when nothing is folded, transformed or saved."""
     plan = Plan("cpu", "fp32", "im2col", "separate", 1, 1)
@@ -172,6 +182,6 @@ def _release(index: int | None) -> None:
     """Give back all memory that no engine holds, so that each rung finds the device as empty as the first."""
     gc.collect()
     if index is not None:
-        with cupy().cuda.Device(index):
+        with suppress(DeviceLost), translated("freeing memory"), cupy().cuda.Device(index):
             cupy().get_default_memory_pool().free_all_blocks()
             cupy().get_default_pinned_memory_pool().free_all_blocks()

@@ -20,7 +20,7 @@ from accel_cli.cuda.errors import translated
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.engines.base import Plan
 from accel_cli.engines.cuda_layers import Layers
-from accel_cli.engines.cuda_slots import Slot
+from accel_cli.engines.cuda_slots import Room, Slot
 from accel_cli.engines.open import engine_for
 from accel_cli.engines.planner import make_plan
 from accel_cli.engines.tiles import Tiles
@@ -108,8 +108,9 @@ class _Job:
             search = TileSearch(Launcher(self.device), self.device, compiler, self._tell)
             layers = Layers(self._spec, self._weights, quiet, Tiles(self.device), search, embeddings=False)
             cupy().cuda.get_current_stream().synchronize()
-            slot = Slot(self._spec, layers, quiet, plan.batch, embeddings=False)
-            part = batch.rows(0, int(np.searchsorted(batch.offsets, slot.tokens, side="right")) - 1)
+            room = Room.of(self._spec, plan.batch, embeddings=False)
+            slot = Slot(self._spec, layers, quiet, room)
+            part = batch.rows(0, int(np.searchsorted(batch.offsets, room.tokens, side="right")) - 1)
             checked = slot.start(part).fetch().logits[: len(self._truth)]
             self._truth.error("the plan with the tiles in use", checked, plan.precision)
             self._tell(f"{len(search.products)} products of {len(part)} sentences")

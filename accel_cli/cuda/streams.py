@@ -21,9 +21,11 @@ class Branches:
         """What `branch` encloses in here starts after all that came before, and ends before what follows."""
         main = cupy().cuda.get_current_stream()
         self._fork.record(main)
-        yield
-        for event in self._joins:
-            main.wait_event(event)
+        try:
+            yield
+        finally:
+            for event in self._joins:
+                main.wait_event(event)
 
     @contextmanager
     def branch(self, number: int) -> Iterator[None]:
@@ -34,6 +36,8 @@ class Branches:
         place = number % len(self._streams)
         stream = self._streams[place]
         stream.wait_event(self._fork)
-        with stream:
-            yield
-        self._joins[place].record(stream)
+        try:
+            with stream:
+                yield
+        finally:
+            self._joins[place].record(stream)

@@ -26,7 +26,7 @@ from accel_cli.cuda.ranges import named
 from accel_cli.cuda.stopwatch import Span, Stopwatch
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_layers import Layers
-from accel_cli.engines.cuda_slots import CudaPart, Slot
+from accel_cli.engines.cuda_slots import CudaPart, Room, Slot
 from accel_cli.engines.tiles import Tiles
 from accel_cli.errors import AccelWarning, DeviceError
 from accel_cli.model.config import ModelSpec
@@ -64,8 +64,8 @@ class CudaEngine:
             tiles = Tiles(self.device)
             self._layers = Layers(spec, weights, plan, tiles, self._run, embeddings=embeddings)
             cupy().cuda.get_current_stream().synchronize()  # no slot's stream waits for it
-        self._slots = self._allocate(plan)
-        self.plan = replace(plan, batch=self._slots[0].sentences)
+        self._slots, self._room = self._allocate(plan)
+        self.plan = replace(plan, batch=self._room.sentences)
         self._next = self._started = 0
 
     @contextmanager
@@ -74,13 +74,17 @@ class CudaEngine:
         with self._lock, cupy().cuda.Device(self._index), translated(doing), named(doing):
             yield
 
-    def _allocate(self, plan: Plan) -> list[Slot]:
-        """All slots; with a smaller batch, said once, when the device has no room for the one planned."""
-        batch = plan.batch
+    def _allocate(self, plan: Plan) -> tuple[list[Slot], Room]:
+        """All slots and the room of each; with `allocation: per_call` one is tried, and none is kept.
+
+        With a smaller batch, said once, when the device has no memory for the one planned.
+        """
+        batch, count = plan.batch, plan.streams if plan.allocation == "once" else 1
         while True:
+            room = Room.of(self._spec, batch, embeddings=self._embeddings)
             try:
-                with self._using(f"allocating {plan.streams} slots of {batch} sentences"):
-                    slots = [self._slot(plan, batch) for _ in range(plan.streams)]
+                with self._using(f"allocating {count} slots of {batch} sentences"):
+                    slots = [Slot(self._spec, self._layers, plan, room) for _ in range(count)]
                 break
             except DeviceFull as error:
                 if batch == 1:
@@ -97,7 +101,7 @@ class CudaEngine:
                 AccelWarning,
                 stacklevel=3,
             )
-        return slots
+        return (slots if plan.allocation == "once" else []), room
 
     def submit(self, batch: Batch) -> CudaTicket:
         """Start a batch of at least one sentence; waits while all slots are busy."""
@@ -162,21 +166,18 @@ class CudaEngine:
 
     def _parts(self, batch: Batch) -> Iterator[Batch]:
         """The batch in consecutive parts that each fit a slot."""
-        slot, start = self._slots[0], 0
-        if isinstance(batch, EmbeddingBatch) and not slot.embeddings:
+        room, start = self._room, 0
+        if isinstance(batch, EmbeddingBatch) and not room.embeddings:
             raise DeviceError("this engine has no room for embeddings; open it with embeddings=True")
         while start < len(batch):
-            stop = min(start + slot.sentences, len(batch))
+            stop = min(start + room.sentences, len(batch))
             if isinstance(batch, TokenBatch):
-                room = int(batch.offsets[start]) + slot.tokens
-                stop = min(stop, int(np.searchsorted(batch.offsets, room, side="right")) - 1)
+                most = int(batch.offsets[start]) + room.tokens
+                stop = min(stop, int(np.searchsorted(batch.offsets, most, side="right")) - 1)
             else:
-                stop = min(stop, start + slot.tokens // batch.values.shape[2])
+                stop = min(stop, start + room.tokens // batch.values.shape[2])
             yield batch.rows(start, stop)
             start = stop
-
-    def _slot(self, plan: Plan, sentences: int) -> Slot:
-        return Slot(self._spec, self._layers, plan, sentences, embeddings=self._embeddings)
 
     def _start(
         self,
@@ -190,7 +191,8 @@ class CudaEngine:
         with named(f"batch {self._started} of {len(batch)} sentences"):
             if self.plan.allocation == "per_call":
                 with cupy().cuda.using_allocator(None):
-                    return self._slot(self.plan, self.plan.batch).start(batch, observe, begin, around)
+                    slot = Slot(self._spec, self._layers, self.plan, self._room)
+                    return slot.start(batch, observe, begin, around)
             slot = self._slots[self._next]
             self._next = (self._next + 1) % len(self._slots)
             return slot.start(batch, observe, begin, around)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,32 @@ from accel_cli.cuda.ranges import named
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_convolution import Sentences
 from accel_cli.engines.cuda_layers import Layers
+from accel_cli.errors import DeviceError
 from accel_cli.model.config import ModelSpec
 
 _TOKENS_EACH = 64  # tokens a sentence that a slot has room for, on average
+_MOST_TOKENS = (1 << 31) - 1  # offsets are int32
+
+
+@dataclass(frozen=True)
+class Room:
+    """What fits a slot: sentences, their tokens together, and whether they may come as embeddings."""
+
+    sentences: int
+    tokens: int
+    embeddings: bool
+
+    @staticmethod
+    def of(spec: ModelSpec, sentences: int, *, embeddings: bool) -> Room:
+        """For so many sentences, of usual lengths where they have any; DeviceError if they are too many."""
+        each = spec.length or min(spec.max_tokens, _TOKENS_EACH)
+        tokens = max(sentences * each, spec.max_tokens)
+        if tokens > _MOST_TOKENS:
+            raise DeviceError(
+                f"a batch of {sentences} sentences has room for {tokens} tokens, and {_MOST_TOKENS} can be"
+                " counted; ask for a smaller --batch"
+            )
+        return Room(sentences, tokens, embeddings)
 
 
 class CudaPart:
@@ -39,30 +63,26 @@ class CudaPart:
 
 
 class Slot:
-    """A stream, staging, activations and results for up to `sentences` sentences and `tokens` tokens."""
+    """A stream, staging, activations and results for what there is room for."""
 
-    def __init__(
-        self, spec: ModelSpec, layers: Layers, plan: Plan, sentences: int, *, embeddings: bool
-    ) -> None:
-        each = spec.length or min(spec.max_tokens, _TOKENS_EACH)
-        self.sentences = sentences
-        self.tokens = max(sentences * each, spec.max_tokens)
-        self.embeddings = embeddings
+    def __init__(self, spec: ModelSpec, layers: Layers, plan: Plan, room: Room) -> None:
+        self._room = room
         self.part: CudaPart | None = None
         self._layers, self._labels, self._captures = layers, len(spec.labels), plan.launch == "graph"
         pinned = plan.copies == "pinned"
         self._stream = cupy().cuda.Stream(non_blocking=True)
         self._done = cupy().cuda.Event(disable_timing=True)
-        self._ids = Mirror(self.tokens, "int32", pinned=pinned)
-        self._offsets = Mirror(sentences + 1, "int32", pinned=pinned)
-        self._values = Mirror(self.tokens * spec.embedding if embeddings else 0, "float32", pinned=pinned)
-        self._buffers = layers.buffers(sentences, self.tokens)
+        self._ids = Mirror(room.tokens, "int32", pinned=pinned)
+        self._offsets = Mirror(room.sentences + 1, "int32", pinned=pinned)
+        values = room.tokens * spec.embedding if room.embeddings else 0
+        self._values = Mirror(values, "float32", pinned=pinned)
+        self._buffers = layers.buffers(room.sentences, room.tokens)
         filled = cupy().cuda.Event(disable_timing=True)  # some are filled, on the stream that is current here
         filled.record()
         self._stream.wait_event(filled)
-        self._logits = Mirror(sentences * self._labels, "float32", pinned=pinned)
-        self._scores = Mirror(sentences * self._labels, "float32", pinned=pinned)
-        self._chosen = Mirror(sentences, "int32", pinned=pinned)
+        self._logits = Mirror(room.sentences * self._labels, "float32", pinned=pinned)
+        self._scores = Mirror(room.sentences * self._labels, "float32", pinned=pinned)
+        self._chosen = Mirror(room.sentences, "int32", pinned=pinned)
         self._shape: tuple[bytes, bool] = (b"", True)  # lengths and kind of the sentences that came last
         self._graph: Any = None
 
@@ -97,8 +117,8 @@ class Slot:
     def results(self, count: int) -> Predictions:
         """Those of `count` sentences, once the device is done."""
         self._done.synchronize()
-        logits = self._logits.host.reshape(self.sentences, -1)[:count].copy()
-        scores = self._scores.host.reshape(self.sentences, -1)[:count].copy()
+        logits = self._logits.host.reshape(self._room.sentences, -1)[:count].copy()
+        scores = self._scores.host.reshape(self._room.sentences, -1)[:count].copy()
         return Predictions(logits, scores, self._chosen.host[:count].copy())
 
     def wait(self) -> None:

@@ -42,11 +42,18 @@ _WHY = {
     "pinned": "copies run beside compute",
     "once": "nothing is allocated while it runs",
     "side_by_side": "small products fill the device together",
+    "in_turn": "one product at a time is all there is",
     "graph": "batches are alike, and a graph costs one launch",
     "stream": "sentences have any length, so no two batches are alike",
 }
-# Choices that take the product by sgemm.
-_BY_SGEMM = {"convolution": ("toomcook", "implicit"), "epilogue": ("fused",)}
+# What a choice takes of another key.
+_NEEDS = {
+    ("convolution", "toomcook"): ("gemm", "sgemm"),
+    ("convolution", "implicit"): ("gemm", "sgemm"),
+    ("epilogue", "fused"): ("gemm", "sgemm"),
+    ("order", "side_by_side"): ("convolution", "implicit"),
+    ("launch", "graph"): ("allocation", "once"),
+}
 _ORDER = ("gemm", *(key for key in CHOICES if key not in ("gemm", "device")))
 _BATCH = {"cpu": 4096, "cuda": 2048}
 _CUDA_STREAMS = 3
@@ -91,8 +98,7 @@ def _able(
     refused: set[str] = set()
     if embeddings and key == "convolution":
         refused.add("folded")
-    if chosen.get("gemm", "sgemm") != "sgemm":
-        refused.update(_BY_SGEMM.get(key, ()))
+    refused.update(choice for choice in able if _missing(key, choice, chosen))
     if key == "convolution" and spec.widest > min(spec.max_tokens, MOST_TOKENS):
         refused.add("toomcook")
     able = tuple(choice for choice in able if choice not in refused)
@@ -104,12 +110,18 @@ def _able(
 
 def _obstacle(spec: ModelSpec, key: str, asked: str, chosen: dict[str, str]) -> str:
     """What stands in the way of a choice that the device itself can make."""
-    gemm = chosen.get("gemm", "sgemm")  # a CPU has none
-    if gemm != "sgemm" and asked in _BY_SGEMM.get(key, ()):
-        return f" with gemm: {gemm}"
+    missing = _missing(key, asked, chosen)
+    if missing:
+        return f" with {missing}: {chosen[missing]}"
     if "gemm" in chosen and asked == "toomcook":
         return f" for a convolution over {spec.widest} tokens"
     return ""
+
+
+def _missing(key: str, choice: str, chosen: dict[str, str]) -> str | None:
+    """The key that was chosen otherwise than a choice takes it."""
+    need, value = _NEEDS.get((key, choice), (None, ""))
+    return need if need is not None and chosen.get(need, value) != value else None
 
 
 def available_plans(spec: ModelSpec, wanted: PlanSpec, device: str) -> list[Plan]:
