@@ -181,7 +181,13 @@ def workshop(tmp_path: Path) -> Path:
         "vectors": ["words.npz", "teacher_vectors.npz"],
         "sets": {"sst2": {"teacher": 1, "student": 2, "base": 1, "smoothing": 0.1}},
         "unlabelled": {"student": 1, "base": 1},
-        "teacher": {"fit": {**stage, "epochs": 20}, "max_tokens": 20, "budget": 500, "vectors": 4},
+        "teacher": {
+            "count": 2,
+            "fit": {**stage, "epochs": 20},
+            "max_tokens": 20,
+            "budget": 500,
+            "vectors": 4,
+        },
         "neighbours": 2,
         "augmentations": dict.fromkeys(kinds, 20),
         "openers": ["not"],
@@ -224,8 +230,14 @@ def test_one_command_leads_to_the_files(workshop: Path, monkeypatch: pytest.Monk
     out = workshop / "out"
     where = ["--data", str(workshop), "--teacher", str(workshop / "teacher"), "--out", str(out)]
     command = ["train.py", *where, "--device", "cpu", "--config", str(workshop / "recipe.yaml")]
+    monkeypatch.setattr(sys, "argv", [*command, "--stages", "data,augment,teacher,label", "--member", "1"])
+    train.main()
+    assert {path.parent.name for path in out.glob("*/*.npz")} == {"teacher-1"}
+    assert not (out / "teacher-0").exists()
     monkeypatch.setattr(sys, "argv", command)
     train.main()
+    said = [np.load(out / f"teacher-{number}" / "labels-000.npz")["logits"] for number in (0, 1)]
+    assert not np.array_equal(*said)
     log = json.loads((out / "student" / "log.json").read_text())
     assert log["stages"]["export"]["reference"] == log["stages"]["export"]["dev"]
     assert log["stages"]["export"]["behaviours"]["all"][1] >= 200
@@ -236,7 +248,7 @@ def test_one_command_leads_to_the_files(workshop: Path, monkeypatch: pytest.Monk
     assert text == card.fill(text, card.measured([log, log]))
 
     monkeypatch.setattr(sys, "argv", [*command, "--name", "other", "--set", "sizes.filters=4"])
-    shared = {path: path.stat().st_mtime_ns for path in out.glob("*.npz")}
+    shared = {path: path.stat().st_mtime_ns for path in out.rglob("*.npz")}
     train.main()
-    assert shared == {path: path.stat().st_mtime_ns for path in out.glob("*.npz")}, "they are not redone"
+    assert shared == {path: path.stat().st_mtime_ns for path in out.rglob("*.npz")}, "they are not redone"
     assert (out / "other" / "model.safetensors").exists()

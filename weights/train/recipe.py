@@ -41,8 +41,12 @@ class Fit:
 
 @dataclass(frozen=True)
 class Teacher:
-    """The teacher: its training, the longest input, the tokens of a batch when it labels."""
+    """The teachers: how many, their training, the longest input, the tokens of a batch when they label.
 
+    They differ in their seeds, and what is learned from is the mean of their logits.
+    """
+
+    count: int
     fit: Fit
     max_tokens: int
     budget: int
@@ -100,7 +104,7 @@ def load_recipe(path: Path, changes: Sequence[str] = ()) -> Recipe:
         vectors=tuple(values.pop("vectors")),
         sets={name: Source(**source) for name, source in values.pop("sets").items()},
         unlabelled=Source(**values.pop("unlabelled")),
-        teacher=Teacher(Fit(**teacher.pop("fit")), **teacher),
+        teacher=Teacher(fit=Fit(**teacher.pop("fit")), **teacher),
         openers=tuple(values.pop("openers")),
         connectors=tuple(values.pop("connectors")),
         distil=Fit(**values.pop("distil")),

@@ -25,12 +25,15 @@ from accel_cli.text.vocabulary import load_vocabulary
 
 LEXICON = "lexicon.bin"
 BEHAVIOURS = "behaviours"
-TEACHER_SAID = "teacher_said.npz"
+SAID = "said.npz"
 
 
 @dataclass
 class Run:
-    """Results lie in `out`, those of a student in `out/name`; `seconds` bounds each training or labelling."""
+    """Results lie in `out`, those of a student in `out/name`; `seconds` bounds each training or labelling.
+
+    `members` are the teachers that this call trains and lets label.
+    """
 
     recipe: Recipe
     data: Path
@@ -39,6 +42,7 @@ class Run:
     pretrained: Path
     device: torch.device
     seconds: float
+    members: tuple[int, ...]
     start: float = field(default_factory=time.monotonic)
 
     @property
@@ -73,11 +77,29 @@ class Run:
         """The training texts, then the augmentations."""
         return stack([self.texts.rows, Rows(**load_arrays(self.out / "augmented.npz"))])
 
-    @cached_property
-    def shards(self) -> list[Path]:
-        """The files of labels, for `recipe.shard` texts each."""
+    def teacher(self, number: int) -> Path:
+        """The folder of a teacher."""
+        return self.out / f"teacher-{number}"
+
+    @property
+    def teachers(self) -> list[Path]:
+        """The folders of all."""
+        return [self.teacher(number) for number in range(self.recipe.teacher.count)]
+
+    def shards(self, teacher: Path) -> list[Path]:
+        """The files of a teacher's labels, for `recipe.shard` texts each."""
         count = -(-len(self.every_text) // self.recipe.shard)
-        return [self.out / f"labels-{number:03}.npz" for number in range(count)]
+        return [teacher / f"labels-{number:03}.npz" for number in range(count)]
+
+    def labels(self) -> Array:
+        """The mean of the teachers' logits for the texts that all have labelled."""
+        parts = []
+        for shards in zip(*map(self.shards, self.teachers), strict=True):
+            if not all(shard.exists() for shard in shards):
+                break
+            said = [load_arrays(shard)["logits"].astype(np.float32) for shard in shards]
+            parts.append(np.mean(said, axis=0))
+        return np.concatenate(parts).astype(np.float16)
 
     def measured_student(self) -> dict[str, Resident]:
         """What is measured as the student reads it."""
@@ -99,11 +121,14 @@ class Run:
         """Texts as the teacher reads them."""
         return Resident(teacher_rows(rows, *self.pieces, self.recipe.teacher.max_tokens), self.device, pad)
 
-    @cached_property
+    @property
     def teacher_said(self) -> dict[str, Array]:
-        """The teacher's logits for what is measured; nothing before it has labelled."""
-        path = self.out / TEACHER_SAID
-        return load_arrays(path) if path.exists() else {}
+        """The mean of the teachers' logits for what is measured; nothing before all have labelled."""
+        paths = [teacher / SAID for teacher in self.teachers]
+        if not all(path.exists() for path in paths):
+            return {}
+        said = [load_arrays(path) for path in paths]
+        return {name: np.mean([one[name] for one in said], axis=0) for name in said[0]}
 
     def elapsed(self) -> float:
         return round(time.monotonic() - self.start, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,8 +14,8 @@ from fit import Resident, over_all, train
 from lexicon import Lexicon
 from measure import accuracy, calibration_error, passed, read_behaviours, temperature
 from network import Network, initial_embedding
-from ragged import Array, Rows, load_arrays, save_arrays
-from run import BEHAVIOURS, LEXICON, TEACHER_SAID, Run, fresh_student, read_log, say
+from ragged import Array, Rows, save_arrays
+from run import BEHAVIOURS, LEXICON, SAID, Run, fresh_student, read_log, say
 
 from accel_cli.text.vocabulary import SPECIAL
 
@@ -48,24 +49,29 @@ def extend(run: Run) -> None:
 
 
 def teach(run: Run) -> None:
-    """Fine-tune the teacher on the labels; leaves `teacher.pt`."""
-    path = run.out / "teacher.pt"
-    if path.exists():
-        return
+    """Fine-tune the teachers on the labels; leaves `teacher-N/teacher.pt`."""
+    for number in run.members:
+        if not (run.teacher(number) / "teacher.pt").exists():
+            _teach(run, run.teacher(number), run.recipe.seed + number)
+
+
+def _teach(run: Run, place: Path, seed: int) -> None:
     from teacher import Teacher
 
-    torch.manual_seed(run.recipe.seed)
+    begin = run.elapsed()
+    place.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(seed)
     teacher = Teacher(run.pretrained, len(run.recipe.spec.labels)).to(run.device)
     measured = {name: run.teacher_texts(texts.rows, teacher.pad) for name, texts in run.measured.items()}
     weights = run.texts.per_row(run.recipe, "teacher") * (run.texts.labels != NO_LABEL)
     chosen = np.flatnonzero(weights)
     resident = run.teacher_texts(run.texts.rows.take(chosen), teacher.pad)
     targets = torch.from_numpy(label_logits(run)[chosen]).to(run.device)
-    report = run.reporter(run.out, "teacher", measured)
-    fit, seed = run.recipe.teacher.fit, run.recipe.seed
+    report = run.reporter(place, "teacher", measured)
+    fit = run.recipe.teacher.fit
     average = train(teacher, resident, weights[chosen], targets, fit, seed, report, run.seconds)
-    torch.save({name: value.bfloat16() for name, value in average.state_dict().items()}, path)
-    run.note(run.out, "teacher", rows=len(chosen), seconds=run.elapsed())
+    torch.save({name: value.bfloat16() for name, value in average.state_dict().items()}, place / "teacher.pt")
+    run.note(place, "teacher", rows=len(chosen), seconds=round(run.elapsed() - begin, 1))
 
 
 def label_logits(run: Run) -> Array:
@@ -77,31 +83,33 @@ def label_logits(run: Run) -> Array:
 
 
 def label(run: Run) -> None:
-    """Let the teacher label every text; leaves `labels-NNN.npz` and word vectors of the teacher."""
-    if all(path.exists() for path in run.shards):
-        return
+    """Let the teachers label every text; leaves `teacher-N/labels-NNN.npz` and word vectors of the first."""
+    for number in run.members:
+        if not all(path.exists() for path in run.shards(run.teacher(number))):
+            _label(run, run.teacher(number))
+
+
+def _label(run: Run, place: Path) -> None:
     from teacher import Teacher, principal
 
     start = time.monotonic()
     exact = torch.bfloat16 if run.device.type == "cuda" else torch.float32
     teacher = Teacher(run.pretrained, len(run.recipe.spec.labels)).to(run.device, exact)
-    teacher.load_state_dict(torch.load(run.out / "teacher.pt", map_location=run.device))
+    teacher.load_state_dict(torch.load(place / "teacher.pt", map_location=run.device))
     budget = run.recipe.teacher.budget
-    words = (run.out / "vocabulary.txt").read_bytes().splitlines()[len(SPECIAL) :]
-    numbers = np.array([run.lexicon[word] for word in words], np.int32)
-    alone = run.teacher_texts(Rows(numbers, np.arange(len(numbers) + 1)), teacher.pad)
-    vectors = principal(over_all(teacher, alone, teacher.pooled, budget), run.recipe.teacher.vectors)
-    save_arrays(
-        run.out / TEACHER_VECTORS, {"words": np.array([word.decode() for word in words]), "vecs": vectors}
-    )
+    if place == run.teacher(0):
+        words = (run.out / "vocabulary.txt").read_bytes().splitlines()[len(SPECIAL) :]
+        numbers = np.array([run.lexicon[word] for word in words], np.int32)
+        alone = run.teacher_texts(Rows(numbers, np.arange(len(numbers) + 1)), teacher.pad)
+        vectors = principal(over_all(teacher, alone, teacher.pooled, budget), run.recipe.teacher.vectors)
+        names = np.array([word.decode() for word in words])
+        save_arrays(run.out / TEACHER_VECTORS, {"words": names, "vecs": vectors})
     measured = {name: run.teacher_texts(texts.rows, teacher.pad) for name, texts in run.measured.items()}
     said = say(teacher, measured)
-    save_arrays(run.out / TEACHER_SAID, said)
-    kinds, labels, _ = read_behaviours()
-    dev = {name: accuracy(logits, run.measured[name].labels) for name, logits in said.items()}
-    run.note(run.out, "label", dev=dev, behaviours=passed(said[BEHAVIOURS], kinds, labels))
+    save_arrays(place / SAID, said)
+    run.note(place, "label", **judged(run, said))
     rows = 0
-    for number, path in enumerate(run.shards):
+    for number, path in enumerate(run.shards(place)):
         if path.exists():
             continue
         if number and time.monotonic() - start > run.seconds:
@@ -111,18 +119,24 @@ def label(run: Run) -> None:
         logits = over_all(teacher, texts, teacher, budget)
         save_arrays(path, {"logits": logits.half().cpu().numpy()})
         rows += last - first
-        run.note(run.out, "label", rows=last, seconds=run.elapsed())
-    run.note(run.out, "label", rows_a_second=round(rows / (time.monotonic() - start)))
+    seconds = time.monotonic() - start
+    run.note(place, "label", rows=last, seconds=round(seconds, 1), rows_a_second=round(rows / seconds))
+
+
+def judged(run: Run, said: dict[str, Array]) -> dict[str, object]:
+    """The accuracy of logits on everything that is measured, and the behaviours by kind."""
+    kinds, labels, _ = read_behaviours()
+    dev = {name: accuracy(logits, run.measured[name].labels) for name, logits in said.items()}
+    return {"dev": dev, "behaviours": passed(said[BEHAVIOURS], kinds, labels)}
 
 
 def distil(run: Run) -> None:
-    """Train the student on what the teacher says; leaves `NAME/student.pt`."""
+    """Train the student on what the teachers say together; leaves `NAME/student.pt`."""
     path = run.student / "student.pt"
     if path.exists():
         return
     recipe = run.recipe
-    said = [load_arrays(shard)["logits"] for shard in run.shards if shard.exists()]
-    targets = torch.from_numpy(np.concatenate(said)).to(run.device)
+    targets = torch.from_numpy(run.labels()).to(run.device)
     rows = run.every_text.take(np.arange(len(targets)))
     weights = np.concatenate(
         (run.texts.per_row(recipe, "student"), np.ones(len(run.every_text) - len(run.texts)))
@@ -131,6 +145,7 @@ def distil(run: Run) -> None:
     words = (run.out / "vocabulary.txt").read_bytes().splitlines()
     places = [run.out / name if name == TEACHER_VECTORS else run.data / name for name in recipe.vectors]
     network.embedding.weight.data = initial_embedding(recipe.spec, words, places, recipe.seed)
+    run.note(run.student, "label", rows=len(targets), **judged(run, run.teacher_said))
     report = run.reporter(run.student, "distil", run.measured_student())
     average = train(
         network.to(run.device),
@@ -162,9 +177,10 @@ def ship(run: Run) -> None:
     lines, labels = read_labelled(next(run.data.glob(f"{CHECKED}.dev.tsv*")))
     reference = accuracy(reference_logits(path, vocabulary, spec, lines), np.array(labels))
     size = path.stat().st_size + vocabulary.stat().st_size
-    earlier = {name: stage for name, stage in read_log(run.out)["stages"].items() if name != "export"}
-    for name, stage in earlier.items():
+    for name, stage in read_log(run.out)["stages"].items():
         run.note(run.student, name, **stage)
+    for place in run.teachers:
+        run.note(run.student, place.name, **read_log(place)["stages"])
     run.note(run.student, "recipe", **run.recipe.plain())
     run.note(run.student, "export", temperature=heat, bytes=size, reference={CHECKED: reference}, **facts)
     if abs(reference - facts["dev"][CHECKED]) > TOLERATED:

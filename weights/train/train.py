@@ -27,13 +27,19 @@ def main() -> None:
     add("--set", action="append", default=[], metavar="KEY=VALUE", help='change it: "distil.epochs=2"')
     add("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     add("--stages", default=",".join(STAGES), help=f"some of {','.join(STAGES)}")
+    add("--member", type=int, help="the only teacher that this call trains and lets label, from 0")
     add("--limit-seconds", type=float, default=math.inf, help="for each training, and for labelling")
     options = parser.parse_args()
     recipe, device = load_recipe(options.config, options.set), torch.device(options.device)
     chosen = options.stages.split(",")
     if unknown := set(chosen) - set(STAGES):
         parser.error(f"no stage {', '.join(unknown)}; there are {', '.join(STAGES)}")
-    run = Run(recipe, options.data, options.out, options.name, options.teacher, device, options.limit_seconds)
+    every = range(recipe.teacher.count)
+    if options.member is not None and options.member not in every:
+        parser.error(f"no teacher {options.member}; there are 0 to {every[-1]}")
+    members = tuple(every) if options.member is None else (options.member,)
+    folders = (options.data, options.out, options.name, options.teacher)
+    run = Run(recipe, *folders, device, options.limit_seconds, members)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
     place = run.student if {"distil", "export"} & set(chosen) else run.out
     run.note(place, "device", name=name, torch=torch.__version__)
