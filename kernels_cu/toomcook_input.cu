@@ -1,8 +1,7 @@
 // Toom-Cook, input: v[p, c, d] = sum_t matrix[p, t] * x[starts[c] + t, d], t running over the TOKENS of chunk c.
 // Tokens past the sentence's end count as zeros; each chunk has at least one before it.
 //
-//   x        float32, by SOURCE:  TOKEN_ROWS [tokens, dimension]
-//                                 CHANNEL_ROWS [sentences, dimension, length], sentences of one length
+//   x        float32, by SOURCE:  CHANNEL_ROWS [sentences, dimension, length], sentences of one length
 //                                 TABLE_ROWS [vocabulary, dimension], of which token t is row ids[t]
 //   ids      int32   [tokens]            read for TABLE_ROWS only
 //   starts   int32   [chunks]            first token of each chunk
@@ -18,10 +17,9 @@
 #error "SOURCE, TOKENS, PRODUCTS, VECTOR or THREADS not defined"
 #endif
 
-constexpr int TOKEN_ROWS = 0;
-constexpr int CHANNEL_ROWS = 1;
-constexpr int TABLE_ROWS = 2;
-static_assert(SOURCE >= TOKEN_ROWS && SOURCE <= TABLE_ROWS, "SOURCE");
+constexpr int CHANNEL_ROWS = 0;
+constexpr int TABLE_ROWS = 1;
+static_assert(SOURCE == CHANNEL_ROWS || SOURCE == TABLE_ROWS, "SOURCE");
 
 constexpr int CHANNELS = SOURCE == CHANNEL_ROWS ? 1 : VECTOR;
 constexpr int PADDED = (TOKENS + 3) / 4 * 4;  // a row of the matrix is read four at a time
@@ -67,8 +65,7 @@ toomcook_input(const float* __restrict__ x, const int* __restrict__ ids, const i
     } else {
 #pragma unroll
         for (int t = 0; t < TOKENS; ++t) {
-            const int token = start + min(t, live - 1);
-            const long long row = SOURCE == TABLE_ROWS ? ids[token] : token;
+            const long long row = ids[start + min(t, live - 1)];
             const Piece<CHANNELS> some = piece<CHANNELS>(x + row * dimension + channel);
 #pragma unroll
             for (int i = 0; i < CHANNELS; ++i) tokens[t][i] = t < live ? some.values[i] : 0.0f;

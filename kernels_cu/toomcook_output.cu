@@ -11,8 +11,8 @@
 //   offsets   int32   [sentences + 1]             first token of each sentence
 //   features  float32 [sentences, widths * filters]   zeros before
 //
-// A NaN or an infinity among a chunk's products makes a NaN of the feature. Bound by memory: a thread holds the
-// products of VECTOR filters in registers. Grid: chunks, tiles of filters, widths.
+// A NaN among a chunk's products makes a NaN of the feature. Bound by memory: a thread holds the products of VECTOR
+// filters in registers. Grid: chunks, tiles of filters, widths.
 #include "largest.cuh"
 
 #if !defined(TOKENS) || !defined(PRODUCTS) || !defined(VECTOR) || !defined(THREADS)

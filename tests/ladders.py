@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
+import fake_cupy
+import pytest
 import yaml
 from conftest import WORDS
 
+from accel_cli.bench import ceiling, ladder, ladder_report
+from accel_cli.bench.ceiling import Ceiling
 from accel_cli.bench.rungs import PACKAGED
+from accel_cli.cuda import device
+from accel_cli.engines import cuda
 from accel_cli.model.config import load_config
 from accel_cli.model.generate import obtain_weights
 from accel_cli.model.golden import make_golden
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.text.vocabulary import load_vocabulary, save_vocabulary
 
+WHOLE = frozenset(range(11))
 MODEL: dict[str, Any] = {
     "vocabulary": "vocabulary.txt",
     "vocabulary_size": 40,
@@ -52,3 +60,13 @@ def make_ladder(root: Path) -> Path:
 
 def write(path: Path, values: dict[str, Any]) -> None:
     path.write_text(yaml.safe_dump(values))
+
+
+def fake_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU that is none: its kernels run on the CPU."""
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy.module())
+    monkeypatch.setattr(device, "missing", lambda: None)
+    monkeypatch.setattr(cuda, "Launcher", fake_cupy.Launcher)
+    monkeypatch.setattr(ceiling, "Launcher", fake_cupy.Launcher)
+    monkeypatch.setattr(ladder, "measure_ceiling", lambda index: Ceiling("abacus", 8, 1e9, 1e9))
+    monkeypatch.setattr(ladder_report, "provenance", lambda gpu, programs: {})

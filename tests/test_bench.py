@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from conftest import Accel, needs_gpu
 
+from accel_cli import provenance
 from accel_cli.batches import Predictions, TokenBatch
-from accel_cli.bench import check, facts, measure, suite, work
+from accel_cli.bench import check, measure, suite, work
 from accel_cli.bench.report import Row
 from accel_cli.commands.bench import command
 from accel_cli.engines import open as engines
@@ -166,22 +167,22 @@ class TestReport:
     def test_no_git_is_no_failure(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.delenv("ACCEL_COMMIT", raising=False)
         monkeypatch.setenv("PATH", str(tmp_path))
-        assert facts.commit() is None
+        assert provenance.commit() is None
         monkeypatch.setenv("ACCEL_COMMIT", "abc")
-        assert facts.commit() == "abc"
+        assert provenance.commit() == "abc"
 
     @pytest.mark.skipif(shutil.which("git") is None, reason="no git")
     def test_the_commit_of_a_repository_around_the_installation_is_not_ours(
         self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        package = tmp_path / "site-packages" / "accel_cli" / "bench"
+        package = tmp_path / "site-packages" / "accel_cli"
         package.mkdir(parents=True)
         name = ["-c", "user.name=a", "-c", "user.email=a@b"]
         for arguments in (["init", "-q"], [*name, "commit", "-q", "--allow-empty", "-m", "theirs"]):
             subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True)
         monkeypatch.delenv("ACCEL_COMMIT", raising=False)
-        monkeypatch.setattr(facts, "__file__", str(package / "facts.py"))
-        assert facts.commit() is None
+        monkeypatch.setattr(provenance, "__file__", str(package / "provenance.py"))
+        assert provenance.commit() is None
 
 
 class TestCommand:

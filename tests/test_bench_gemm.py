@@ -75,8 +75,7 @@ def test_every_program_is_checked_timed_and_compared(
 ) -> None:
     tune(Winner(PRODUCTS[0], FLAT, 1.0))
     monkeypatch.setattr(device, "missing", lambda: None)
-    monkeypatch.setattr(gemm_report, "machine", lambda gpu: {"gpu": gpu.name})
-    monkeypatch.setattr(gemm_report, "versions", lambda gpu: {})
+    monkeypatch.setattr(gemm_report, "provenance", lambda gpu: {"machine": {"gpu": gpu.name}})
     monkeypatch.setattr(gemm.run, "__defaults__", (PRODUCTS,))
     path = tmp_path / "gemm.json"
     command.main(

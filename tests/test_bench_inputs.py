@@ -118,6 +118,18 @@ class TestWork:
             == (244 - 44) * 1024 + 32_768 + 33_554_432 + 8192 + 1_050_624
         )
 
+    def test_school_by_toom_cook_by_hand(self) -> None:
+        spec = load_config("school").model
+        plan = replace(FOLDED, device="cuda:0", convolution="toomcook")
+        counted = work.layers(spec, plan, TokenBatch.from_rows(np.zeros((2, 16), dtype=np.int32)))
+        # a chunk a sentence of 18 transformed tokens of 4,096 dimensions, read once for 4 x 1,024 filters
+        chunks, weights, products = 2 * 18 * 4096, 18 * 4096 * 1024, 2 * 18 * 1024
+        assert counted["embedding"] == work.Work(0, 32 * 4 + (32 * 4096 + chunks) * 4)
+        for width in (3, 5, 7, 9):
+            expected = work.Work(2 * chunks * 1024, (chunks // 4 + weights + products) * 4)
+            assert counted[f"convolution.{width}"] == expected
+        assert counted["features"] == work.Work(0, (4 * products + 2 * 4096) * 4)
+
     def test_bytes_of_a_direct_layer_by_hand(self, tiny: Config) -> None:
         # 2 sentences of 5 and 7 tokens; 12 dimensions, 10 filters; windows of width 3: 3 + 5
         batch = TokenBatch(np.zeros(12, dtype=np.int32), np.array([0, 5, 12], dtype=np.int32))

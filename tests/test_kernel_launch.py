@@ -27,7 +27,7 @@ from accel_cli.kernels.scale_add import scale_add
 from accel_cli.kernels.sgemm import sgemm, sgemm_batched, sgemm_experts, sgemm_ids, sgemm_windows
 from accel_cli.kernels.skinny import skinny
 from accel_cli.kernels.softmax import softmax
-from accel_cli.kernels.toomcook_input import Chunks, toomcook_channels, toomcook_ids, toomcook_tokens
+from accel_cli.kernels.toomcook_input import Chunks, toomcook_channels, toomcook_ids
 from accel_cli.kernels.toomcook_output import toomcook_output
 from accel_cli.kernels.toomcook_weights import toomcook_weights
 from accel_cli.kernels.transpose import transpose
@@ -147,8 +147,6 @@ CALLS: list[tuple[str, Call]] = [
     ("skinny", lambda run: skinny(run, f(5, 3), f(2, 3), f(2), f(5, 2))),
     ("skinny", lambda run: skinny(run, f(5, 3), f(4, 3), f(4), f(5, 4))),
     ("softmax", lambda run: softmax(run, f(5, 3), f(5, 3))),
-    ("toomcook_input", lambda run: toomcook_tokens(run, f(32, 8), chunks(), f(18, 16), f(18, 2, 8))),
-    ("toomcook_input", lambda run: toomcook_tokens(run, f(32, 7), chunks(), f(18, 16), f(18, 2, 7))),
     ("toomcook_input", lambda run: toomcook_ids(run, i(32), f(40, 8), chunks(), f(18, 16), f(18, 2, 8))),
     ("toomcook_input", lambda run: toomcook_ids(run, i(32), f(40, 7), chunks(), f(18, 16), f(18, 2, 7))),
     ("toomcook_input", lambda run: toomcook_channels(run, f(2, 7, 16), chunks(), f(18, 16), f(18, 2, 7))),

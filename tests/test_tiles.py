@@ -11,13 +11,13 @@ import pytest
 
 from accel_cli import resources
 from accel_cli.cuda.device import DeviceFacts
-from accel_cli.engines import cuda_convolution, tuned
 from accel_cli.engines import open as engines
-from accel_cli.engines.tiles import USUAL, Tiles
+from accel_cli.engines import tuned
+from accel_cli.engines.tiles import Tiles
 from accel_cli.engines.tuned import Product, Sizes, Tuned, Winner, load_tuned, own_file, shipped_file
 from accel_cli.errors import AccelWarning, ConfigError
 from accel_cli.kernels.base import ceil_div
-from accel_cli.kernels.sgemm_tile import DEFAULT, Tile, candidates, shared_limit
+from accel_cli.kernels.sgemm_tile import DEFAULT, STEP, USUAL, Tile, candidates, shared_limit
 from accel_cli.model.config import Config, PlanSpec
 
 DEVICE = DeviceFacts(0, "Fancy GPU (80 GB)", (9, 0), 132, 80 << 30, 50 << 20, 13000, 13000)
@@ -131,9 +131,8 @@ def test_a_speed_that_is_none(speed: str) -> None:
 
 
 def test_every_tile_that_may_be_chosen_can_gather_words() -> None:
-    assert cuda_convolution.GATHERED % tuned.STEP == 0
     for tile in USUAL:
-        assert tuned.STEP % tile.depth == 0
+        assert STEP % tile.depth == 0
         for capability in ((8, 0), (8, 6), (9, 0), (12, 0)):
             assert tile.legal(shared_limit(capability)), tile
             assert tile in candidates(capability), tile

@@ -6,17 +6,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels.packed import transform_weights
 
-from accel_cli.model.toomcook import (
-    INFINITY,
-    MOST_TOKENS,
-    best_points,
-    toom_cook,
-    transform_weights,
-)
+from accel_cli.model.toomcook import INFINITY, MOST_TOKENS, ToomCook, best_points, toom_cook
 from accel_cli.model.weights import Layer
 
 WIDTHS = (3, 5, 7, 9)
+
+
+def amplification(transform: ToomCook) -> list[float]:
+    """For each width the rounding error of its worst output, in units of a direct sum's."""
+    return [
+        float(np.sqrt(np.square(outputs).sum(axis=1).max() / width))
+        for width, outputs in zip(transform.widths, transform.outputs, strict=True)
+    ]
 
 
 @settings(max_examples=80, deadline=None)
@@ -49,7 +52,7 @@ def test_the_best_points_amplify_rounding_little(tokens: int) -> None:
     widths = [width for width in WIDTHS if width <= tokens]
     transform = toom_cook(tokens, widths)
     assert transform.products <= tokens + 2
-    assert max(transform.amplification()) < 20
+    assert max(amplification(transform)) < 20
     assert len(best_points(tokens)) == len(set(best_points(tokens)))
 
 
@@ -72,20 +75,6 @@ def test_chunks_hold_every_window(length: int) -> None:
     for width in WIDTHS:
         held = {s + t for s in starts for t in range(min(transform.tokens, length - s) - width + 1)}
         assert held == set(range(length - width + 1))
-
-
-def test_weights_lie_side_by_side() -> None:
-    random, transform = np.random.default_rng(0), toom_cook(16, (3, 5))
-    layers = [
-        Layer(random.normal(size=(7, 70, k)).astype(np.float32), np.zeros(7, np.float32)) for k in (3, 5)
-    ]
-    packed = transform_weights(layers, transform)
-    assert packed.shape == (18, 70, 16)
-    assert packed.dtype == np.float32
-    for at, layer, matrix in zip((0, 7), layers, transform.weights, strict=True):
-        expected = np.einsum("pj,cdj->pdc", matrix, layer.weight)
-        np.testing.assert_allclose(packed[:, :, at : at + 7], expected, rtol=1e-6, atol=1e-6)
-    assert not packed[:, :, 14:].any()
 
 
 def test_outputs_in_one_array() -> None:

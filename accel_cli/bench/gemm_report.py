@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
 from accel_cli.bench.ceiling import Ceiling
-from accel_cli.bench.facts import commit, machine, versions
 from accel_cli.bench.measure import Timing, short
 from accel_cli.bench.operands import traffic
+from accel_cli.bench.terminal import console, table
 from accel_cli.engines.tuned import Product, numbers
 from accel_cli.kernels.sgemm_tile import Tile
+from accel_cli.provenance import provenance
 
-_PLAIN_WIDTH = 160
 _CLOCK = (
     "one product on the device, by events around a millisecond of them or one; each takes operands of its own"
     " in turn, `copies` in number, so that no cache holds what fits none"
@@ -83,10 +77,7 @@ class GemmReport:
         return {
             "suite": "gemm",
             "device": self.device,
-            "machine": machine(self.gpu),
-            "versions": versions(self.gpu),
-            "commit": commit(),
-            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **provenance(self.gpu),
             "ceiling": self.ceiling.as_json(),
             "clock": _CLOCK,
             "rows": [row.as_json(self.ceiling) for row in self.rows],
@@ -98,18 +89,13 @@ class GemmReport:
 
 
 def show(report: GemmReport) -> None:
-    """Print the table on stdout, with lines and colour only on a terminal."""
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else _PLAIN_WIDTH, no_color=not terminal, highlight=False)
-    table = Table(box=box.SIMPLE_HEAD if terminal else None)
-    table.add_column("product", no_wrap=True)
-    table.add_column("program", no_wrap=True)
-    for name in ("us", "fastest", "slowest", "TFLOP/s", "GB/s", "% of ceiling", "x cuBLAS", "max error"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("tile", no_wrap=True)
+    """Print the table on stdout."""
+    numbered = ("us", "fastest", "slowest", "TFLOP/s", "GB/s", "% of ceiling", "x cuBLAS", "max error")
+    lines = table(("product", "program"), numbered)
+    lines.add_column("tile", no_wrap=True)
     for row in report.rows:
         seconds, tile = row.timing.seconds, row.tile
-        table.add_row(
+        lines.add_row(
             str(row.product),
             row.program,
             *(f"{1e6 * value:,.1f}" for value in (row.timing.median, min(seconds), max(seconds))),
@@ -120,5 +106,6 @@ def show(report: GemmReport) -> None:
             f"{row.max_error:.1e}",
             "" if tile is None else " ".join(map(str, numbers(tile))),
         )
-    console.print(f"gemm on {report.gpu.name}; ceiling: {report.ceiling}")
-    console.print(table)
+    out = console()
+    out.print(f"gemm on {report.gpu.name}; ceiling: {report.ceiling}")
+    out.print(lines)

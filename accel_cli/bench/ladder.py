@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,7 +62,8 @@ def run(job: Job, tell: Callable[[str], None]) -> LadderReport:
     weights = obtain_weights(spec)
     golden = load_golden(spec.golden, spec, weights)
     tell(f"embedding {job.count} sentences")
-    inputs = make_inputs(spec, weights, golden, job.count, locked=index is not None)
+    with nullcontext() if index is None else cupy().cuda.Device(index):
+        inputs = make_inputs(spec, weights, golden, job.count, locked=index is not None)
     ceiling = None
     if index is not None:
         ceiling = measure_ceiling(index)

@@ -21,6 +21,8 @@ COLD = 32  # sentences of the first call
 _PILOT = 0.05  # seconds from which on a rate can be told
 _REPEAT = 0.5  # seconds that a repeat of a slow rung takes at most, about
 _PATIENCE = 2.0  # seconds that a repeat of all sentences may take
+_SLOW = 1.0  # seconds of a repeat from which on there are fewer of them
+_FEWEST = 3
 
 
 @dataclass(frozen=True)
@@ -62,13 +64,16 @@ class Clock:
         return rows
 
     def _timed(self, kind: str, regime: str, count: int) -> LadderRow:
-        """Windows of `count` sentences in turn, after a warm-up."""
+        """Windows of `count` sentences in turn, after a warm-up; the longer they take, the fewer."""
         starts, worst = self._inputs.starts(count), self._warm_up(kind, count)
-        timings = []
-        for repeat in range(self._repeats):
-            timing, error = self._once(kind, starts[repeat % len(starts)], count)
+        timings: list[tuple[float, float]] = []
+        wanted = self._repeats
+        while len(timings) < wanted:
+            timing, error = self._once(kind, starts[len(timings) % len(starts)], count)
             timings.append(timing)
             worst = max(worst, error)
+            if timing[0] > _SLOW:
+                wanted = min(self._repeats, max(_FEWEST, int(self._repeats * _SLOW / timing[0])))
         return self._row(kind, regime, count, timings, worst)
 
     def _warm_up(self, kind: str, count: int) -> float:
@@ -89,7 +94,7 @@ class Clock:
         return times, self._inputs.error(start, found[0], plan.precision)
 
     def _fitting(self, kind: str) -> int:
-        """How many sentences: all, or a power of two that takes well under a second."""
+        """How many sentences: all, or a power of two that takes well under a second, but a whole batch."""
         most = len(self._inputs)
         least = count = min(self._subject.least, most)
         while True:
@@ -101,7 +106,7 @@ class Clock:
         rate = count / seconds
         if most <= rate * _PATIENCE:
             return most
-        return max(least, 1 << int(math.log2(max(1.0, rate * _REPEAT))))
+        return max(least, min(self._subject.plan.batch, most), 1 << int(math.log2(max(1.0, rate * _REPEAT))))
 
     def _row(
         self, kind: str, regime: str, count: int, timings: list[tuple[float, float]], error: float

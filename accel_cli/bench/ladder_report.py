@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
 
-from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from accel_cli.bench.ceiling import Ceiling
-from accel_cli.bench.facts import commit, machine, versions
 from accel_cli.bench.measure import short
 from accel_cli.bench.report import Row
+from accel_cli.bench.terminal import console, table
+from accel_cli.provenance import provenance
 
 REGIMES = {
     "many": "all sentences asked for, or, where they take long, as many as take about half a second; warm",
@@ -28,7 +25,6 @@ CLOCKS = {
     " -> logits, scores, labels in host memory; several batches under way, as the plan says",
     "host/ids": "token ids in host memory -> logits, scores, labels in host memory; likewise",
 }
-_PLAIN_WIDTH = 170
 
 
 @dataclass(frozen=True)
@@ -66,10 +62,7 @@ class LadderReport:
         return {
             "suite": "ladder",
             "ladder": self.name,
-            "machine": machine(self.gpu),
-            "versions": versions(self.gpu, self.programs),
-            "commit": commit(),
-            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **provenance(self.gpu, self.programs),
             "sentences": {"origin": self.origin, "count": self.count},
             "checked_sentences": self.checked,
             "flop_per_sentence": self.flop,
@@ -113,33 +106,28 @@ class LadderReport:
 
 def show(report: LadderReport) -> None:
     """Print the table on stdout: a line a rung, all by the median of the repeats."""
-    terminal = sys.stdout.isatty()
-    console = Console(width=None if terminal else _PLAIN_WIDTH, no_color=not terminal, highlight=False)
-    console.print(f"{report.name}: {report.origin}")
-    console.print(
+    out = console()
+    out.print(f"{report.name}: {report.origin}")
+    out.print(
         f"TFLOP/s count {report.flop / 1e9:.3g} GFLOP a sentence, the direct network's work, whatever a plan"
         f" saves; ceiling: {report.ceiling or 'none measured'}"
     )
-    console.print(_table(report, terminal))
+    out.print(_table(report))
     for rung, reason in report.failed.items():
-        console.print(f"{rung} is not timed: {reason}", markup=False)
+        out.print(f"{rung} is not timed: {reason}", markup=False)
 
 
-def _table(report: LadderReport, terminal: bool) -> Table:
-    table = Table(box=box.SIMPLE_HEAD if terminal else None)
-    for name in ("rung", "name"):
-        table.add_column(name, no_wrap=True)
+def _table(report: LadderReport) -> Table:
     head = ("n", "sentences/s", "slowest", "fastest", "x rung 0", "x before", "TFLOP/s", "% of ceiling")
     rest = ("n=512", "cold", "ids: n", "sentences/s", "n=512", "max error")
-    for name in (*head, *rest):
-        table.add_column(name, justify="right", no_wrap=True)
+    lines = table(("rung", "name"), (*head, *rest))
     groups: dict[tuple[int | None, str], list[LadderRow]] = {}
     for row in report.rows:
         groups.setdefault((row.rung, row.name), []).append(row)
     for (rung, name), rows in groups.items():
         found = {row.place: report.row_json(row) for row in rows}
         many, ids = found["embeddings", "many"], found["ids", "many"]
-        table.add_row(
+        lines.add_row(
             "" if rung is None else str(rung),
             name,
             f"{many['n']:,}",
@@ -153,7 +141,7 @@ def _table(report: LadderReport, terminal: bool) -> Table:
             _rate(found.get(("ids", "one batch"))),
             f"{max(row.figure.max_error for row in rows):.1e}",
         )
-    return table
+    return lines
 
 
 def _rate(row: dict[str, Any] | None, key: str = "sentences_per_s") -> str:

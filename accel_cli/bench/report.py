@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Any
 
-from accel_cli.bench.facts import commit, machine, versions
 from accel_cli.bench.measure import Timing, short
 from accel_cli.bench.profile import Profile
 from accel_cli.bench.work import Work
 from accel_cli.engines.base import Plan
+from accel_cli.provenance import provenance
 
 # What is inside each clock, by clock and input.
 CLOCKS = {
@@ -110,10 +109,7 @@ class Report:
         return {
             "suite": self.suite,
             "device": self.plan.device,
-            "machine": machine(self.gpu),
-            "versions": versions(self.gpu, self.programs),
-            "commit": commit(),
-            "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **provenance(self.gpu, self.programs),
             "sentences": {"origin": self.origin, "count": self.sentences, "tokens": self.tokens},
             "checked_sentences": self.checked,
             "load_seconds": short(self.load_seconds),

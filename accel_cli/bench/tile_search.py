@@ -15,12 +15,12 @@ from accel_cli.bench.device_clock import device_times
 from accel_cli.cuda.device import DeviceFacts, cupy
 from accel_cli.cuda.errors import DeviceLost, translated
 from accel_cli.engines.tiles import Tiles
-from accel_cli.engines.tuned import STEP, Product, Winner, numbers
+from accel_cli.engines.tuned import Product, Winner, numbers
 from accel_cli.errors import AccelError, DeviceError
 from accel_cli.kernels import sgemm
 from accel_cli.kernels.base import Launch, Runner
 from accel_cli.kernels.sgemm import Epilogue, Rows, geometry
-from accel_cli.kernels.sgemm_tile import Tile, candidates
+from accel_cli.kernels.sgemm_tile import STEP, Tile, candidates
 
 DEPTH, STAGES = 16, 3  # of every shape's first trial: what most shapes take
 _REPEATS = 5

@@ -1,8 +1,8 @@
 """How much there is to do: the operations and the bytes that one batch needs under a plan.
 
 FLOP are the multiplications and additions of matrix products (2 for each product that is added up) and
-the additions of table rows in a folded convolution. Biases, ReLU, maxima, softmax and padding that a
-kernel adds of its own are not counted.
+the additions of table rows in a folded convolution. Biases, ReLU, maxima, softmax, the transforms around
+a Toom-Cook convolution's products, and padding that a kernel adds of its own are not counted.
 
 Bytes are every array that a layer reads and every one that it writes, once each: activations,
 and the weights once a batch. Two things are counted as often as they occur: embedding rows and
@@ -15,10 +15,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from accel_cli.batches import TokenBatch
 from accel_cli.engines.base import Plan
+from accel_cli.kernels.windows import count_windows
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.reference import layer_names
+from accel_cli.model.toomcook import toom_cook
 
 _ID = 4  # bytes of a token id
 VALUE_BYTES = {"fp32": 4}  # of one weight or activation
@@ -46,7 +50,10 @@ def layers(spec: ModelSpec, plan: Plan, batch: TokenBatch) -> dict[str, Work]:
     A plan that folds a layer into another leaves it with no work or with what remains of it.
     """
     size = VALUE_BYTES[plan.precision]
-    work = _convolutions(spec, plan.convolution == "folded", batch, size)
+    if plan.convolution == "toomcook":
+        work = _toomcook(spec, batch, size)
+    else:
+        work = _convolutions(spec, plan.convolution == "folded", batch, size)
     work |= _head(spec, plan.experts == "folded", len(batch), size)
     return {name: work[name] for name in layer_names(spec)}
 
@@ -88,6 +95,22 @@ def _convolutions(spec: ModelSpec, folded: bool, batch: TokenBatch, size: int) -
             convolved += output * size
     work["embedding"] = Work(0, tokens * _ID + (0 if folded else 2 * tokens * row))
     work["features"] = Work(0, 0 if folded else convolved + pooled)
+    return work
+
+
+def _toomcook(spec: ModelSpec, batch: TokenBatch, size: int) -> dict[str, Work]:
+    """The same from a product a point, between a sentence's transform and the outputs'."""
+    transform = toom_cook(spec.max_tokens, spec.widths)
+    chunks = count_windows(np.diff(batch.offsets), spec.widest, transform.step)
+    transformed = transform.products * chunks * spec.embedding
+    weights = transform.products * spec.embedding * spec.filters
+    products = transform.products * chunks * spec.filters
+    share = transformed // len(spec.widths)  # all widths are one product, which reads a sentence once
+    each = Work(2 * transformed * spec.filters, (share + weights + products) * size)
+    work = {f"convolution.{width}": each for width in spec.widths}
+    tokens = int(batch.offsets[-1])
+    work["embedding"] = Work(0, tokens * _ID + (tokens * spec.embedding + transformed) * size)
+    work["features"] = Work(0, (products * len(spec.widths) + len(batch) * spec.features) * size)
     return work
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import io
 import json
 from contextlib import ExitStack
-from datetime import datetime, timezone
 from typing import Any
 
 import click
 
-from accel_cli.bench.facts import commit, machine, versions
 from accel_cli.classifier import Classifier
 from accel_cli.commands import HELP
 from accel_cli.commands.options import configured, labelled_options, model_options, option, plan_options, say
@@ -18,6 +16,7 @@ from accel_cli.commands.progress import Progress
 from accel_cli.errors import AccelError, InputError, UsageError
 from accel_cli.evaluation import BINS, Tally, evaluate
 from accel_cli.pipeline import Summary
+from accel_cli.provenance import provenance
 from accel_cli.text.labelled import Labelled
 from accel_cli.text.readers import default_inputs
 from accel_cli.text.writers import opened_output
@@ -79,10 +78,7 @@ def command(
                 "config": loaded.name,
                 "inputs": [source.place for source in sources],
                 "plan": str(classifier.plan),
-                "machine": machine(),
-                "versions": versions(),
-                "commit": commit(),
-                "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                **provenance(),
                 **tally.as_json(),
             }
             file.write((json.dumps(found, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode())

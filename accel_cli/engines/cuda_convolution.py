@@ -24,13 +24,12 @@ from accel_cli.kernels.getmax import getmax
 from accel_cli.kernels.im2col import im2col
 from accel_cli.kernels.relu import relu
 from accel_cli.kernels.sgemm import sgemm_ids, sgemm_windows
+from accel_cli.kernels.sgemm_tile import STEP
 from accel_cli.kernels.transpose import transpose
 from accel_cli.kernels.window_max import window_max
 from accel_cli.kernels.windows import count_windows, windows
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Weights
-
-GATHERED = 16  # words are gathered by the product's loads where the embedding is a multiple of it
 
 
 @dataclass(frozen=True)
@@ -204,7 +203,7 @@ class Implicit:
     ) -> None:
         self._spec, self._products, self._run, self._embeddings = spec, products, run, embeddings
         self._words = Words(weights, run)
-        self._gathers = spec.embedding % GATHERED == 0 and weights.embedding.size < 1 << 31  # as sgemm asks
+        self._gathers = spec.embedding % STEP == 0 and weights.embedding.size < 1 << 31  # as sgemm asks
         self._layers = [
             Dense(products.packed(layer.weight), cupy().asarray(layer.bias), True)
             for layer in weights.convolutions

@@ -16,13 +16,11 @@ from accel_cli.engines.cuda_products import Products
 from accel_cli.kernels.base import Runner
 from accel_cli.kernels.relu import relu
 from accel_cli.kernels.scale_add import scale_add
-from accel_cli.kernels.sgemm import sgemm_experts
+from accel_cli.kernels.sgemm import WEIGHED, sgemm_experts
 from accel_cli.kernels.softmax import softmax
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.folding import expert_layers
 from accel_cli.model.weights import Layer, Weights
-
-FUSED = (1, 2, 4)  # experts that the epilogue of sgemm weighs
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Head:
         dense = weights.fully_connected[1:] if folded else weights.fully_connected
         self._outputs = len(layers[0].bias)
         self._experts: _Fused | _Separate
-        if products.fused and spec.experts <= FUSED[-1]:
+        if products.fused and spec.experts <= WEIGHED[-1]:
             self._experts = _Fused(weights.gate, layers, products, run)
         else:
             self._experts = _Separate(weights.gate, layers, products, run)
@@ -120,7 +118,7 @@ class _Fused:
     def __init__(self, gate: Layer, layers: Sequence[Layer], products: Products, run: Runner) -> None:
         self._run, self._products = run, products
         self.count = len(layers)
-        self.width = next(size for size in FUSED if size >= self.count)
+        self.width = next(size for size in WEIGHED if size >= self.count)
         more = self.width - self.count
         self.gate = products.prepare(
             np.pad(gate.weight, ((0, more), (0, 0))), np.pad(gate.bias, (0, more), constant_values=-np.inf)

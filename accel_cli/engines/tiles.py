@@ -10,18 +10,8 @@ import math
 from accel_cli.cuda.device import DeviceFacts
 from accel_cli.engines.tuned import Product, findings
 from accel_cli.kernels.base import ceil_div
-from accel_cli.kernels.sgemm_tile import DEFAULT, SMALL, Tile, shared_limit
+from accel_cli.kernels.sgemm_tile import USUAL, Tile, shared_limit
 
-# Tiles for devices that were never tuned, and how well each does on a product that fills the device:
-# a thread that makes more outputs reads less for each.
-USUAL = {
-    Tile(128, 256, 16, 16, 8, 2): 1.0,
-    DEFAULT: 0.98,
-    Tile(64, 128, 16, 8, 8, 3): 0.95,
-    SMALL: 0.95,
-    Tile(64, 64, 16, 4, 8, 4): 0.86,
-    Tile(64, 64, 16, 4, 4, 4): 0.7,
-}
 _BUSY = 256  # threads that keep a processor busy while some of them wait
 
 

@@ -14,14 +14,11 @@ from pathlib import Path
 from accel_cli import resources
 from accel_cli.cuda.device import DeviceFacts
 from accel_cli.errors import AccelWarning, ConfigError
-from accel_cli.kernels.sgemm_tile import Tile, shared_limit
+from accel_cli.kernels.sgemm_tile import STEP, Tile, shared_limit
 from accel_cli.model.config import MOST, ModelSpec
 from accel_cli.model.fields import Section
 from accel_cli.model.yaml_file import read_yaml
 
-# A tile's step along k divides this, and with it every embedding whose words a product's loads gather
-# (see cuda_convolution): so any tile of a file serves any product.
-STEP = 16
 _REACH = 4.0  # a tile serves products of up to so many times the rows it was found for, or as much fewer
 _MOST_ROWS = 1 << 40
 _HEAD = """\

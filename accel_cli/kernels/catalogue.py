@@ -54,7 +54,7 @@ def variants() -> list[Launch]:
 def _toomcook() -> list[Launch]:
     """For chunks of 16 tokens, the longest there are, the products that they take, and school's widths."""
     tokens, products = 16, 18
-    sources = (toomcook_input.TOKEN_ROWS, toomcook_input.CHANNEL_ROWS, toomcook_input.TABLE_ROWS)
+    sources = (toomcook_input.CHANNEL_ROWS, toomcook_input.TABLE_ROWS)
     return [
         *(
             toomcook_input.geometry(source, tokens, products, 1, 1, vector=vector)

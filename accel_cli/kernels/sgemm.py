@@ -6,10 +6,9 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar, ceil_div, check_shape
-from accel_cli.kernels.sgemm_tile import DEFAULT, Tile
+from accel_cli.kernels.sgemm_tile import DEFAULT, TIGHT, USUAL, Tile
 
 KERNEL = Kernel(
     "sgemm",
@@ -34,6 +33,7 @@ KERNEL = Kernel(
         Scalar("y_step", "int64"),
     ),
 )
+WEIGHED = (1, 2, 4)  # experts that the epilogue takes
 
 
 class Rows(IntEnum):
@@ -53,21 +53,24 @@ class Epilogue(IntEnum):
     EXPERTS = 3
 
 
-def pack(weight: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """weight [N, K] as the kernel reads it: [K, N rounded up to a multiple of 4], the rest zeros."""
-    outputs, inputs = weight.shape
-    packed = np.zeros((inputs, ceil_div(outputs, 4) * 4), np.float32)
-    packed[:, :outputs] = weight.T
-    return packed
-
-
 def variants() -> list[Launch]:
-    """One launch for each source of rows, epilogue and bias that the functions below ask for."""
+    """One launch for each source of rows, epilogue and bias that the functions below ask for.
+
+    The other usual tiles come with a bias, and in convolutions; left out are those in the TIGHT tile.
+    """
     stored = [
         geometry(1, 1, epilogue=e, bias=b) for e in (Epilogue.STORE, Epilogue.RELU) for b in (True, False)
     ]
-    pooled = [geometry(1, 1, 1, source, Epilogue.GETMAX) for source in (Rows.WINDOWS, Rows.IDS)]
-    return [*stored, *pooled, geometry(1, 4, 1, Rows.MATRIX, Epilogue.EXPERTS, experts=4)]
+    others = [geometry(1, 1, tile=tile) for tile in USUAL if tile != DEFAULT]
+    pooled = [
+        geometry(1, 1, 1, source, Epilogue.GETMAX, tile=tile)
+        for tile in USUAL
+        if tile != TIGHT
+        for source in (Rows.WINDOWS, Rows.IDS)
+    ]
+    experts = max(WEIGHED)
+    weighed = geometry(1, experts, 1, Rows.MATRIX, Epilogue.EXPERTS, experts=experts)
+    return [*stored, *others, *pooled, weighed]
 
 
 def geometry(
@@ -189,7 +192,7 @@ def sgemm_experts(
     Column hidden * E + expert of packed [K, H * E padded] and of bias [H * E] is that of an expert's output.
     """
     (rows, depth), (_, hidden), experts = h.shape, y.shape, gate.shape[1]
-    if experts not in (1, 2, 4):
+    if experts not in WEIGHED:
         raise ValueError(f"sgemm_experts: {experts} experts, expected 1, 2 or 4 (pad with experts of zeros)")
     check_shape("sgemm_experts gate", gate.shape, (rows, experts))
     check_shape("sgemm_experts y", y.shape, (rows, hidden))

@@ -54,6 +54,22 @@ class Tile:
 
 DEFAULT = Tile(128, 128, 8, 16, 8, 3)
 SMALL = Tile(64, 64, 16, 8, 8, 3)  # for products with too few tiles of 128 for all processors
+TIGHT = Tile(64, 128, 16, 8, 8, 3)  # of its 128 registers a thread, a convolution spills a few
+
+# A tile's step along k divides this where it must serve any product, and with it every embedding whose words
+# a product's loads gather.
+STEP = 16
+
+# Tiles for devices that were never tuned, and how well each does on a product that fills the device:
+# a thread that makes more outputs reads less for each.
+USUAL = {
+    Tile(128, 256, 16, 16, 8, 2): 1.0,
+    DEFAULT: 0.98,
+    TIGHT: 0.95,
+    SMALL: 0.95,
+    Tile(64, 64, 16, 4, 8, 4): 0.86,
+    Tile(64, 64, 16, 4, 4, 4): 0.7,
+}
 
 _BLOCKS = ((128, 128), (128, 256), (256, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64))
 _THREADS = ((8, 16), (16, 8), (8, 8), (4, 8), (8, 4), (4, 4))

@@ -8,7 +8,7 @@ from typing import Any
 from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar, ceil_div, check_shape
 
 THREADS = 128
-TOKEN_ROWS, CHANNEL_ROWS, TABLE_ROWS = range(3)
+CHANNEL_ROWS, TABLE_ROWS = range(2)
 
 KERNEL = Kernel(
     "toomcook_input",
@@ -60,18 +60,11 @@ def geometry(
     return Launch(KERNEL, defines, grid, (THREADS, 1, 1))
 
 
-def toomcook_tokens(run: Runner, x: Any, chunks: Chunks, matrix: Any, v: Any) -> None:
+def toomcook_channels(run: Runner, x: Any, chunks: Chunks, matrix: Any, v: Any) -> None:
     """v [products, chunks, dimension] = matrix [products, tokens] times each chunk of x.
 
-    x [tokens, dimension] is token-major.
+    x [sentences, dimension, length] is channel first.
     """
-    dimension = x.shape[1]
-    vector = 1 if dimension % 4 else 4
-    _run(run, TOKEN_ROWS, x, chunks.starts, chunks, matrix, v, dimension, vector)
-
-
-def toomcook_channels(run: Runner, x: Any, chunks: Chunks, matrix: Any, v: Any) -> None:
-    """The same of x [sentences, dimension, length], channel first."""
     sentences, dimension, length = x.shape
     check_shape("toomcook_channels offsets", chunks.offsets.shape, (sentences + 1,))
     several = length > matrix.shape[1]  # chunks of a sentence

@@ -34,7 +34,7 @@ def toomcook_weights(run: Runner, weight: Any, matrix: Any, u: Any, column: int)
     """u [products, dimension, pitch] from `column` on = matrix [products, taps] times each filter.
 
     weight [filters, dimension, taps] is a convolution's as the weights file has it, the matrix float64. Other
-    columns are left as they are; model.toomcook.transform_weights does the same on the host, for all widths.
+    columns are left as they are.
     """
     (filters, dimension, taps), products, pitch = weight.shape, matrix.shape[0], u.shape[-1]
     check_shape("toomcook_weights matrix", matrix.shape, (products, taps))

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.polynomial.polynomial import polyfromroots
 
 from accel_cli.batches import Doubles, Floats
-from accel_cli.model.weights import Layer
 
 MOST_TOKENS = 16  # of a chunk; longer sentences are cut into chunks that overlap
 
@@ -73,13 +72,6 @@ class ToomCook:
             rows[: len(outputs)] = outputs
         return stacked
 
-    def amplification(self) -> tuple[float, ...]:
-        """For each width the rounding error of its worst output, in units of a direct sum's."""
-        return tuple(
-            float(np.sqrt(np.square(outputs).sum(axis=1).max() / width))
-            for width, outputs in zip(self.widths, self.outputs, strict=True)
-        )
-
 
 def toom_cook(length: int, widths: Sequence[int], points: Sequence[complex] | None = None) -> ToomCook:
     """The matrices for sentences of `length` tokens, or chunks of them; `points` are the best unless given.
@@ -117,24 +109,6 @@ def best_points(tokens: int) -> tuple[complex, ...]:
     pairs = {round(angle, 6): complex(np.exp(1j * angle)) for a in angles for angle in (a, np.pi - a)}
     last = () if tokens % 2 else (INFINITY,)
     return (0j, *(complex(real) for real in reals), *pairs.values(), *last)
-
-
-def transform_weights(layers: Sequence[Layer], transform: ToomCook) -> Floats:
-    """The convolutions as factors of the products: [products, dimension, columns], computed in float64.
-
-    Columns are the filters of all widths side by side, up to a multiple of 4 with zeros.
-    """
-    dimension = layers[0].weight.shape[1]
-    columns = sum(len(layer.weight) for layer in layers)
-    packed = np.zeros((transform.products, dimension, -(-columns // 4) * 4), np.float32)
-    first = 0
-    for layer, matrix in zip(layers, transform.weights, strict=True):
-        end = first + len(layer.weight)
-        for channels in (slice(d, d + 64) for d in range(0, dimension, 64)):  # as much as a cache holds
-            taps = layer.weight[:, channels].transpose(2, 1, 0).astype(np.float64)
-            packed[:, channels, first:end] = np.tensordot(matrix, taps, axes=1)
-        first = end
-    return packed
 
 
 def _values(points: Sequence[complex], count: int) -> Doubles:

@@ -17,13 +17,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import click
 
-from accel_cli.bench.facts import commit, machine, versions
+from accel_cli.provenance import provenance
 from accel_cli.text.labelled import Labelled, Row
 from accel_cli.text.tokenizer import tokens
 
@@ -45,13 +44,7 @@ print(json.dumps(model.test(dev)[1]))
 @click.argument("sets", nargs=-1, required=True)
 def main(fasttext: str | None, report: str, bases: tuple[str, ...], sets: tuple[str, ...]) -> None:
     """Compare on SETS, each name=train,dev."""
-    document: dict[str, Any] = {
-        "machine": machine(),
-        "versions": versions(),
-        "commit": commit(),
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        "rows": [],
-    }
+    document: dict[str, Any] = {**provenance(), "rows": []}
     with tempfile.TemporaryDirectory() as place:
         for number, entry in enumerate(sets):
             name, _, paths = entry.partition("=")

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from accel_cli.batches import Floats
-from accel_cli.bench.facts import commit, machine, versions
 from accel_cli.classifier import Classifier
 from accel_cli.errors import AccelError, UsageError
 from accel_cli.evaluation import Tally
 from accel_cli.model.config import Config
+from accel_cli.provenance import provenance
 from accel_cli.text.labelled import Labelled
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.train.base import Base, extend, load_base
@@ -198,10 +197,7 @@ def _report(
         "dev": [source.place for source in job.dev],
         "base": job.base,
         "device": device,
-        "machine": machine(),
-        "versions": versions(programs=(f"torch {torch.__version__}",)),
-        "commit": commit(),
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        **provenance(programs=(f"torch {torch.__version__}",)),
         "learned_rows": len(every),
         "seconds": seconds,
         "settings": {

@@ -4,7 +4,7 @@ from host_cuda.backends import Backend
 from host_cuda.checks import check_bits, poisoned, random_floats
 
 from accel_cli.kernels.pack_taps import pack_taps
-from accel_cli.kernels.sgemm import pack
+from kernels.packed import pack
 
 
 def packed_by(backend: Backend, weight: np.ndarray) -> np.ndarray:

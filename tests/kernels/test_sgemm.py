@@ -4,7 +4,6 @@ from host_cuda.backends import Backend
 from host_cuda.checks import EXACT, check, check_bits, poisoned, random_floats
 
 from accel_cli.kernels.sgemm import (
-    pack,
     sgemm,
     sgemm_batched,
     sgemm_experts,
@@ -12,6 +11,7 @@ from accel_cli.kernels.sgemm import (
     sgemm_windows,
 )
 from accel_cli.kernels.sgemm_tile import DEFAULT, SMALL, Tile, candidates, shared_limit
+from kernels.packed import pack
 from kernels.ragged import offsets_of, windows
 
 TINY = Tile(32, 32, 8, 4, 4, 2)  # 64 threads
@@ -80,7 +80,7 @@ def test_relu_without_a_bias_into_a_part_of_a_row(backend: Backend) -> None:
 
 def test_a_batch_of_products(backend: Backend) -> None:
     a, weights = random_floats(3, 33, 19), random_floats(3, 34, 19, seed=1)
-    packed = np.stack([pack(weight) for weight in weights])
+    packed = pack(np.stack(weights))
     y = backend.array(poisoned((3, 33, 34)))
     sgemm_batched(backend.run, backend.array(a), backend.array(packed), y, tile=TINY)
     check(backend.numpy(y), np.stack([product(*pair) for pair in zip(a, weights, strict=True)]))

@@ -5,11 +5,12 @@ import pytest
 from host_cuda.backends import Backend
 from host_cuda.checks import check, poisoned, random_floats
 
-from accel_cli.kernels.toomcook_input import Chunks, toomcook_tokens
+from accel_cli.kernels.toomcook_input import Chunks, toomcook_ids
 from accel_cli.kernels.toomcook_output import toomcook_output
-from accel_cli.model.toomcook import toom_cook, transform_weights
+from accel_cli.model.toomcook import toom_cook
 from accel_cli.model.weights import Layer
 from kernels.chunks import chunk_lists
+from kernels.packed import transform_weights
 
 
 def run(
@@ -98,7 +99,8 @@ def test_a_whole_convolution(backend: Backend, lengths: Sequence[int], longest: 
     lists = [backend.array(array) for array in (chunks.starts, chunks.owners, chunks.offsets)]
     v = backend.array(poisoned((transform.products, len(chunks), dimension)))
     matrix = backend.array(transform.inputs.astype(np.float32))
-    toomcook_tokens(backend.run, backend.array(x), Chunks(*lists, chunks.step), matrix, v)
+    ids = backend.array(np.arange(len(x), dtype=np.int32))
+    toomcook_ids(backend.run, ids, backend.array(x), Chunks(*lists, chunks.step), matrix, v)
     m = backend.numpy(v) @ transform_weights(layers, transform)
     bias = np.concatenate([layer.bias for layer in layers])
     found = run(backend, m, bias, transform.stacked_outputs(), widths, chunks)

@@ -6,8 +6,9 @@ from host_cuda.backends import Backend
 from host_cuda.checks import check, poisoned, random_floats
 
 from accel_cli.kernels.toomcook_weights import toomcook_weights
-from accel_cli.model.toomcook import toom_cook, transform_weights
+from accel_cli.model.toomcook import toom_cook
 from accel_cli.model.weights import Layer
+from kernels.packed import transform_weights
 
 
 def run(backend: Backend, weight: np.ndarray, matrix: np.ndarray, pitch: int, column: int) -> np.ndarray:

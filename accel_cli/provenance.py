@@ -1,4 +1,4 @@
-"""Where a figure was measured: machine, versions, commit. Nothing here may fail for want of a tool."""
+"""Where and when a figure was measured. Nothing here may fail for want of a tool."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,21 @@ from accel_cli import __version__
 from accel_cli.engines.planner import cores
 
 
-def machine(gpu: Any = None) -> dict[str, Any]:
+def provenance(gpu: Any = None, programs: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Machine, versions, commit and date, as every file of figures begins.
+
+    `gpu` are the cuda.device.DeviceFacts of a plan on CUDA, `programs` others that took part, each as name
+    and version.
+    """
+    return {
+        "machine": _machine(gpu),
+        "versions": _versions(gpu, programs),
+        "commit": commit(),
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def _machine(gpu: Any) -> dict[str, Any]:
     """The processor, the cores this process may use and, for a plan on CUDA, the GPU and its clocks."""
     facts: dict[str, Any] = {
         "cpu": _processor(),
@@ -35,7 +50,7 @@ def machine(gpu: Any = None) -> dict[str, Any]:
     return facts
 
 
-def versions(gpu: Any = None, programs: tuple[str, ...] = ()) -> dict[str, Any]:
+def _versions(gpu: Any, programs: tuple[str, ...]) -> dict[str, Any]:
     """Versions of what took part; None for what did not."""
     found: dict[str, Any] = {
         "accel": __version__,
@@ -67,7 +82,7 @@ def commit() -> str | None:
     """
     if given := os.environ.get("ACCEL_COMMIT"):
         return given
-    root = Path(__file__).resolve().parents[2]
+    root = Path(__file__).resolve().parents[1]
     if not (root / ".git").exists():  # installed: a repository further up is not ours
         return None
     head = _output("git", "-C", str(root), "rev-parse", "HEAD")
