@@ -203,6 +203,7 @@ class Implicit:
     ) -> None:
         self._spec, self._products, self._run, self._embeddings = spec, products, run, embeddings
         self._words = Words(weights, run)
+        self._widest_first = np.argsort(spec.widths)[::-1].tolist()
         self._gathers = spec.embedding % STEP == 0 and weights.embedding.size < 1 << 31  # as sgemm asks
         self._layers = [
             Dense(products.packed(layer.weight), cupy().asarray(layer.bias), True)
@@ -225,7 +226,7 @@ class Implicit:
         x = None if gathered else self._words(part, embedded, observe)
         zero(features)
         with branches.side_by_side():
-            for number in np.argsort(spec.widths)[::-1].tolist():
+            for number in self._widest_first:
                 layer, column, width = self._layers[number], number * spec.filters, spec.widths[number]
                 with branches.branch(number):
                     found = lists[number].fill(run, part, width)
