@@ -107,6 +107,12 @@ __device__ __forceinline__ unsigned cvt_rn_tf32(float x) {
     return bits;
 }
 
+// What ldmatrix_x4 receives, written back: lanes 0-7 say where the rows of the first matrix go, lanes 8-15 ...
+__device__ __forceinline__ void stmatrix_x4(void* row, const unsigned (&r)[4]) {
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::
+                 "r"(shared_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
+}
+
 // ---- sm_90: barriers in shared memory. A phase ends when `count` arrivals and all bytes expected have come.
 
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, unsigned count) {
@@ -131,8 +137,57 @@ __device__ __forceinline__ void cp_async_bulk(void* to, const void* from, unsign
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
                      "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)) : "memory");
 }
+// Arrives when all that this thread copied by cp_async so far is there; it is one of the `count` arrivals.
+__device__ __forceinline__ void cp_async_mbarrier_arrive_noinc(unsigned long long* barrier) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
 // Ordinary writes to shared memory before it are seen by bulk copies and wgmma after it.
 __device__ __forceinline__ void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// ---- sm_90: clusters. A kernel says __cluster_dims__(size, 1, 1); blocks of a cluster run together, and a block must
+// not end while another may still write into its shared memory or arrive at its barriers.
+
+// The number of this block in its cluster.
+__device__ __forceinline__ unsigned cluster_rank() {
+    unsigned rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+// Everybody of every block of the cluster arrives, then waits; in between a thread may do other things.
+__device__ __forceinline__ void cluster_arrive() {
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ __forceinline__ void cluster_sync() {
+    cluster_arrive();
+    cluster_wait();
+}
+// Barriers made before it, and before cluster_sync(), are seen by the other blocks and by bulk copies.
+__device__ __forceinline__ void fence_mbarrier_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+// Arrives at the barrier that lies at the same place in the shared memory of block `rank`.
+__device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank) {
+    asm volatile("{\n.reg .u32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::
+                     "r"(shared_address(barrier)), "r"(rank) : "memory");
+}
+// mbarrier_try_wait_parity at a barrier at which other blocks arrive: what they did before is seen after it.
+__device__ __forceinline__ bool mbarrier_try_wait_parity_cluster(unsigned long long* barrier, unsigned parity) {
+    unsigned over;
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}" : "=r"(over) : "r"(shared_address(barrier)), "r"(parity) : "memory");
+    return over;
+}
+// cp_async_bulk into every block that has its bit in `mask`: the bytes, and the word to the barrier, go to the same
+// places in the shared memory of each.
+__device__ __forceinline__ void cp_async_bulk_multicast(void* to, const void* from, unsigned bytes,
+                                                        unsigned long long* barrier, unsigned short mask) {
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+                 " [%0], [%1], %2, [%3], %4;" ::
+                     "r"(shared_address(to)), "l"(from), "r"(bytes), "r"(shared_address(barrier)), "h"(mask)
+                 : "memory");
+}
 
 #endif  // sm_90
 
@@ -171,12 +226,14 @@ __device__ __forceinline__ unsigned long long wgmma_descriptor(const void* tile,
     return descriptor | static_cast<unsigned long long>(swizzle) << 62;
 }
 
-// d [64, n] = a [64, 16] times b [n, 16] transposed, plus d unless `add` is 0; 16-bit a and b by descriptors. In its
-// warpgroup, thread t of warp w holds of columns 8 j .. 8 j + 7 what it would of mma, of rows 16 w .. 16 w + 15.
+// d [64, n] = a [64, k] times b [n, k] transposed, plus d unless `add` is 0; a and b by descriptors, 16-bit or, of
+// floats of which the last 13 bits do not count, tf32. In its warpgroup, thread t of warp w holds of columns
+// 8 j .. 8 j + 7 what it would of mma, of rows 16 w .. 16 w + 15.
 #define ACCEL_PTX_D8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
                         "+f"(d[i + 6]), "+f"(d[i + 7])
 #define ACCEL_PTX_D32(i) ACCEL_PTX_D8(i), ACCEL_PTX_D8(i + 8), ACCEL_PTX_D8(i + 16), ACCEL_PTX_D8(i + 24)
 #define ACCEL_PTX_D64(i) ACCEL_PTX_D32(i), ACCEL_PTX_D32(i + 32)
+#define ACCEL_PTX_D96(i) ACCEL_PTX_D64(i), ACCEL_PTX_D32(i + 64)
 #define ACCEL_PTX_D128(i) ACCEL_PTX_D64(i), ACCEL_PTX_D64(i + 64)
 #define ACCEL_PTX_R32                                                                                     \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, %21," \
@@ -184,30 +241,37 @@ __device__ __forceinline__ unsigned long long wgmma_descriptor(const void* tile,
 #define ACCEL_PTX_R64                                                                                     \
     ACCEL_PTX_R32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48," \
     "%49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define ACCEL_PTX_R128                                                                                    \
+#define ACCEL_PTX_R96                                                                                     \
     ACCEL_PTX_R64 ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80," \
-    "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100,"  \
-    "%101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117," \
-    "%118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-#define ACCEL_PTX_WGMMA(n, registers, a_at, b_at, add_at, type)                                              \
-    __device__ __forceinline__ void wgmma_m64n##n##k16_##type(float (&d)[registers], unsigned long long a,    \
-                                                              unsigned long long b, int add) {                \
-        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #add_at ", 0;\n"                                    \
-                     "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." #type "." #type                        \
-                     " {" ACCEL_PTX_R##registers "}, %" #a_at ", %" #b_at ", p, 1, 1, 0, 0;\n}"               \
-                     : ACCEL_PTX_D##registers(0) : "l"(a), "l"(b), "r"(add));                                 \
+    "%81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define ACCEL_PTX_R128                                                                                    \
+    ACCEL_PTX_R96 ", %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110," \
+    "%111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+// `transposed` is what 16-bit tiles may be and tf32 may not.
+#define ACCEL_PTX_WGMMA(n, registers, a_at, b_at, add_at, depth, type, transposed)                           \
+    __device__ __forceinline__ void wgmma_m64n##n##k##depth##_##type(                                        \
+        float (&d)[registers], unsigned long long a, unsigned long long b, int add) {                        \
+        asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #add_at ", 0;\n"                                   \
+                     "wgmma.mma_async.sync.aligned.m64n" #n "k" #depth ".f32." #type "." #type               \
+                     " {" ACCEL_PTX_R##registers "}, %" #a_at ", %" #b_at ", p, 1, 1" transposed ";\n}"      \
+                     : ACCEL_PTX_D##registers(0) : "l"(a), "l"(b), "r"(add));                                \
     }
-ACCEL_PTX_WGMMA(64, 32, 32, 33, 34, f16)
-ACCEL_PTX_WGMMA(64, 32, 32, 33, 34, bf16)
-ACCEL_PTX_WGMMA(128, 64, 64, 65, 66, f16)
-ACCEL_PTX_WGMMA(128, 64, 64, 65, 66, bf16)
-ACCEL_PTX_WGMMA(256, 128, 128, 129, 130, f16)
-ACCEL_PTX_WGMMA(256, 128, 128, 129, 130, bf16)
+#define ACCEL_PTX_WGMMAS(n, registers, a_at, b_at, add_at)                \
+    ACCEL_PTX_WGMMA(n, registers, a_at, b_at, add_at, 16, f16, ", 0, 0")  \
+    ACCEL_PTX_WGMMA(n, registers, a_at, b_at, add_at, 16, bf16, ", 0, 0") \
+    ACCEL_PTX_WGMMA(n, registers, a_at, b_at, add_at, 8, tf32, "")
+ACCEL_PTX_WGMMAS(64, 32, 32, 33, 34)
+ACCEL_PTX_WGMMAS(128, 64, 64, 65, 66)
+ACCEL_PTX_WGMMAS(192, 96, 96, 97, 98)
+ACCEL_PTX_WGMMAS(256, 128, 128, 129, 130)
+#undef ACCEL_PTX_WGMMAS
 #undef ACCEL_PTX_WGMMA
 #undef ACCEL_PTX_R128
+#undef ACCEL_PTX_R96
 #undef ACCEL_PTX_R64
 #undef ACCEL_PTX_R32
 #undef ACCEL_PTX_D128
+#undef ACCEL_PTX_D96
 #undef ACCEL_PTX_D64
 #undef ACCEL_PTX_D32
 #undef ACCEL_PTX_D8

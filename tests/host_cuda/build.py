@@ -41,6 +41,7 @@ RUNTIME_FLAGS = ("-O1",)
 
 _PARENTHESES = r"\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*)\)"
 _LAUNCH_BOUNDS = re.compile(r"__launch_bounds__\s*" + _PARENTHESES)
+_CLUSTER = re.compile(r"__cluster_dims__\s*" + _PARENTHESES)
 _DYNAMIC_SHARED = re.compile(r"extern\s+__shared__\b([^;]*?)\[\s*\]\s*;")
 
 
@@ -66,8 +67,11 @@ def translate(text: str, kernel: str) -> str:
     """Preprocessed CUDA C as C++: what macros alone cannot express.
 
     Shared memory gets a section of its own, in which the runtime finds and poisons it; arrays of dynamic
-    shared memory all become the one that the runtime has; the launch bound is kept for the runtime to check.
+    shared memory all become the one that the runtime has; the launch bound and the cluster are kept for
+    the runtime.
     """
+    cluster = _CLUSTER.search(text)
+    text = _CLUSTER.sub("", text)
     bound = re.search(_LAUNCH_BOUNDS.pattern + r"\s*(?:void\s+)?" + kernel + r"\s*\(", text)
     text = _LAUNCH_BOUNDS.sub("", text)
     text = _DYNAMIC_SHARED.sub(r'extern \1[] __asm__("host_cuda_dynamic_shared");', text)
@@ -75,8 +79,10 @@ def translate(text: str, kernel: str) -> str:
     threads = bound[1] if bound else "1024"
     return text + (
         f"constexpr unsigned host_cuda_bounds[] = {{{threads}}};\n"
+        f"constexpr dim3 host_cuda_cluster{{{cluster[1] if cluster else ''}}};\n"
+        'static_assert(host_cuda_cluster.y * host_cuda_cluster.z == 1, "a cluster lies along x");\n'
         "const host_cuda::Entry host_cuda::entry ="
-        f' host_cuda::Described<&::{kernel}>::entry("{kernel}", host_cuda_bounds[0]);\n'
+        f' host_cuda::Described<&::{kernel}>::entry("{kernel}", host_cuda_bounds[0], host_cuda_cluster.x);\n'
     )
 
 

@@ -68,20 +68,40 @@ def bulk(run: Runner, x: Any, y: Any) -> None:
     run(Launch(kernel, (), ONE, (256, 1, 1)), x, y, len(x))
 
 
+def announced(run: Runner, x: Any, y: Any) -> None:
+    """The same."""
+    kernel = Kernel(
+        "announced", (Array("x", "float32"), Array("y", "float32", written=True), Scalar("tiles", "int32"))
+    )
+    run(Launch(kernel, (), ONE, (128, 1, 1)), x, y, len(x))
+
+
+def multicast(run: Runner, x: Any, y: Any, cluster: int) -> None:
+    """y [blocks, 256] = the sum of the tiles of x [blocks / cluster, tiles, 256], times rank + 1."""
+    kernel = Kernel(
+        "multicast", (Array("x", "float32"), Array("y", "float32", written=True), Scalar("tiles", "int32"))
+    )
+    run(Launch(kernel, (("CLUSTER", cluster),), (len(y), 1, 1), (160, 1, 1)), x, y, x.shape[1])
+
+
 def warpgroup(
-    run: Runner, a: Any, b: Any, c: Any, d: Any, add: bool = True, swizzle: int = 1, bfloat16: bool = False
+    run: Runner, a: Any, b: Any, c: Any, d: Any, add: bool = True, swizzle: int = 1, kind: int = 0
 ) -> None:
-    """d [64, n] = a [64, 64] times b [n, 64] transposed, plus c if `add`; a and b as 16-bit patterns."""
+    """d [64, n] = a [64, depth] times b [n, depth] transposed, plus c if `add`; of a and b the bits.
+
+    Kinds are 0 half, 1 bfloat16, 2 tf32.
+    """
+    word = "uint32" if kind == 2 else "uint16"
     kernel = Kernel(
         "warpgroup",
         (
-            Array("a", "uint16"),
-            Array("b", "uint16"),
+            Array("a", word),
+            Array("b", word),
             Array("c", "float32"),
             Array("d", "float32", written=True),
             Scalar("add", "int32"),
         ),
     )
     n = len(b)
-    defines = (("N", n), ("SWIZZLE", swizzle), ("BF16", int(bfloat16)))
+    defines = (("N", n), ("SWIZZLE", swizzle), ("KIND", kind))
     run(Launch(kernel, defines, ONE, (128, 1, 1), (64 + n) * 128 + 1024), a, b, c, d, int(add))

@@ -47,9 +47,12 @@ def test_what_is_no_kernel_does_not_build(folder: Path) -> None:
         build.program(folder, LAUNCH)
 
 
-def test_shared_memory_and_bounds_are_translated() -> None:
+def test_shared_memory_bounds_and_clusters_are_translated() -> None:
     text = build.translate(
-        "void __launch_bounds__((A + 1) * 2, 3)\none() { extern __shared__ float m[]; }", "one"
+        "void __cluster_dims__(B) __launch_bounds__((A + 1) * 2, 3)\none() { extern __shared__ float m[]; }",
+        "one",
     )
     assert 'extern  float m[] __asm__("host_cuda_dynamic_shared");' in text
     assert "host_cuda_bounds[] = {(A + 1) * 2, 3};" in text
+    assert "host_cuda_cluster{B};" in text
+    assert "host_cuda_cluster{};" in build.translate("void one() {}", "one")

@@ -124,8 +124,9 @@ def test_every_instruction_is_probed() -> None:
     header = (KERNELS / "ptx.cuh").read_text(encoding="utf-8")
     names = set(re.findall(r"^__device__ __forceinline__ [\w ]+ (\w+)\(", header, re.MULTILINE))
     names |= set(re.findall(r"^ACCEL_PTX_MMA\((\w+),", header, re.MULTILINE))
-    products = re.findall(r"^ACCEL_PTX_WGMMA\((\d+),.* (\w+)\)$", header, re.MULTILINE)
-    names |= {f"wgmma_m64n{n}k16_{kind}" for n, kind in products}
+    kinds = re.findall(r"^    ACCEL_PTX_WGMMA\(n, .*, (\d+), (\w+), ", header, re.MULTILINE)
+    widths = re.findall(r"^ACCEL_PTX_WGMMAS\((\d+),", header, re.MULTILINE)
+    names |= {f"wgmma_m64n{n}k{depth}_{kind}" for n in widths for depth, kind in kinds}
     probes = "".join(path.read_text(encoding="utf-8") for path in PROBES.glob("*.cu"))
-    assert len(names) > 35
+    assert len(names) > 50
     assert {name for name in names if f"ptx::{name}" not in probes} == {"shared_address"}

@@ -1,15 +1,19 @@
 """Faults of asynchronous kernels, planted one each: what ends later than it begins must be waited for."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from accel_cli.kernels.base import Runner
 from host_cuda.checks import check, poisoned, random_floats
 from host_cuda.planting import Plant
-from host_cuda.probes import PROBES, bulk, copies, named, tile_product, warpgroup
-from host_cuda.runner import KernelFaultError
+from host_cuda.probes import PROBES, announced, bulk, copies, multicast, named, tile_product, warpgroup
+from host_cuda.runner import HostRunner, KernelFaultError
 
-COPIES, BULK, NAMED, WARPGROUP = (PROBES / f"{name}.cu" for name in ("copies", "bulk", "named", "warpgroup"))
+COPIES, BULK, NAMED, WARPGROUP, ANNOUNCED, MULTICAST = (
+    PROBES / f"{name}.cu" for name in ("copies", "bulk", "named", "warpgroup", "announced", "multicast")
+)
 
 
 def copy_backwards(run: Runner, given: int = 2048) -> None:
@@ -19,10 +23,17 @@ def copy_backwards(run: Runner, given: int = 2048) -> None:
     np.testing.assert_array_equal(y.reshape(2, 64, 16)[:, ::-1].ravel()[:given], x)
 
 
-def add_tiles(run: Runner) -> None:
+def add_tiles(run: Runner, probe: Callable[..., None] = bulk) -> None:
     x, y = random_floats(5, 256), poisoned(256)
-    bulk(run, x, y)
+    probe(run, x, y)
     check(y, x.astype(np.float64).sum(axis=0), 1e-6)
+
+
+def add_in_clusters(run: Runner, blocks: int = 4) -> None:
+    x, y = random_floats(2, 5, 256), poisoned((blocks, 256))
+    multicast(run, x, y, cluster=2)
+    sums = x.astype(np.float64).sum(axis=1)
+    check(y, np.repeat(sums, 2, axis=0) * [[1], [2], [1], [2]], 1e-6)
 
 
 def multiply(run: Runner) -> None:
@@ -98,3 +109,100 @@ def test_products_of_a_tile_that_is_not_there_yet(plant: Plant) -> None:
     run = plant(WARPGROUP, "ptx::fence_proxy_async();\n    __syncthreads();", "ptx::fence_proxy_async();")
     with pytest.raises(KernelFaultError, match="d differs from the order forward"):
         multiply(run)
+
+
+def test_an_arrival_ahead_of_its_copies(plant: Plant) -> None:
+    copy = "ptx::cp_async_16(&ring[slot][i], x + tile * 256 + i);"
+    arrival = "ptx::cp_async_mbarrier_arrive_noinc(&full[slot]);"
+    run = plant(ANNOUNCED, f"{copy}\n            {arrival}", f"{arrival}\n            {copy}")
+    with pytest.raises(KernelFaultError, match="y differs from the order forward"):
+        add_tiles(run, announced)
+
+
+def test_reading_before_the_copies_are_announced(plant: Plant) -> None:
+    run = plant(ANNOUNCED, "while (!ptx::mbarrier_try_wait_parity(&full[slot], round % 2)) {}", "")
+    with pytest.raises(KernelFaultError):
+        add_tiles(run, announced)
+
+
+def test_an_arrival_that_tells_of_nothing(plant: Plant) -> None:
+    run = plant(ANNOUNCED, "cp_async_mbarrier_arrive_noinc", "mbarrier_arrive")
+    with pytest.raises(KernelFaultError, match="y differs from the order forward"):
+        add_tiles(run, announced)
+
+
+@pytest.mark.parametrize("count", [32, 96])
+def test_a_barrier_of_another_count(plant: Plant, count: int) -> None:
+    run = plant(ANNOUNCED, "&full[slot], 64)", f"&full[slot], {count})")
+    with pytest.raises(KernelFaultError, match=r"64 of 128 threads wait in a barrier .*announced.cu:31"):
+        add_tiles(run, announced)
+
+
+def test_a_block_that_ends_while_others_arrive_at_its_barriers(plant: Plant) -> None:
+    run = plant(MULTICAST, "ptx::cluster_wait();", "")
+    with pytest.raises(
+        KernelFaultError, match=r"mbarrier.arrive to block [01] of the cluster, which has ended"
+    ):
+        add_in_clusters(run)
+
+
+def test_a_copy_into_a_block_that_has_ended(plant: Plant) -> None:
+    run = plant(MULTICAST, "const int share", "if (ptx::cluster_rank()) return;\n    const int share")
+    run = plant(run.folder / MULTICAST.name, "ptx::cluster_sync();", "")
+    with pytest.raises(KernelFaultError, match=r"cp.async.bulk to block 1 of the cluster, which has ended"):
+        add_in_clusters(run)
+
+
+def test_a_slot_that_other_blocks_still_read(plant: Plant) -> None:
+    run = plant(
+        MULTICAST,
+        "ptx::mbarrier_init(&empty[slot], CLUSTER * warps);",
+        "ptx::mbarrier_init(&empty[slot], warps);",
+    )
+    with pytest.raises(KernelFaultError):
+        add_in_clusters(run)
+
+
+def test_a_block_that_nobody_tells_of_free_slots(plant: Plant) -> None:
+    run = plant(MULTICAST, "if (threadIdx.x % 32 < CLUSTER) ptx", "if (threadIdx.x % 32 < 1) ptx")
+    with pytest.raises(KernelFaultError, match=r"only a part of the cluster reaches a barrier") as caught:
+        add_in_clusters(run)
+    assert "256 of 320 threads wait in a barrier in shared memory" in str(caught.value)
+    assert "of block (0, 0, 0)" in str(caught.value)
+
+
+def test_barriers_that_another_block_has_not_made_yet(plant: Plant) -> None:
+    run = plant(MULTICAST, "ptx::cluster_sync();  // all barriers are there", "__syncthreads();")
+    with pytest.raises(KernelFaultError):
+        add_in_clusters(run)
+
+
+def test_a_meeting_of_the_cluster_left_out_by_some(plant: Plant) -> None:
+    run = plant(
+        MULTICAST,
+        "__syncwarp();\n    ptx::cluster_arrive();",
+        "if (threadIdx.x >= 128) return;\n    ptx::cluster_arrive();",
+    )
+    with pytest.raises(
+        KernelFaultError, match="only a part of the cluster reaches the barrier of the cluster"
+    ):
+        add_in_clusters(run)
+
+
+def test_a_meeting_without_an_arrival(plant: Plant) -> None:
+    run = plant(MULTICAST, "ptx::cluster_arrive();", "")
+    with pytest.raises(KernelFaultError, match=r"cluster_wait\(\) without cluster_arrive\(\)"):
+        add_in_clusters(run)
+
+
+def test_blocks_that_the_cluster_does_not_have(plant: Plant) -> None:
+    run = plant(MULTICAST, "(1 << CLUSTER) - 1", "1 << CLUSTER")
+    with pytest.raises(KernelFaultError, match=r"cp.async.bulk to the blocks of mask 0x4 in a cluster of 2"):
+        add_in_clusters(run)
+
+
+def test_a_grid_that_is_no_multiple_of_the_cluster() -> None:
+    with pytest.raises(
+        KernelFaultError, match="kernel multicast: a grid of 3 blocks along x, in clusters of 2"
+    ):
+        add_in_clusters(HostRunner(PROBES), blocks=3)

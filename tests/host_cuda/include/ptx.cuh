@@ -3,6 +3,7 @@
 #ifndef ACCEL_PTX_CUH
 #define ACCEL_PTX_CUH
 
+#include "ptx/cluster.h"
 #include "ptx/copies.h"
 #include "ptx/mbarrier.h"
 #include "ptx/mma.h"

@@ -2,28 +2,23 @@
 #include <algorithm>
 #include <cstring>
 
+#include "block.h"
 #include "scheduler.h"
 
 namespace host_cuda {
 namespace {
 
-struct Barrier {
-    unsigned expected = 0, arrived = 0;
-    int count = 0;
-    Site site{};  // of the first to arrive
-};
-Barrier barriers[16];
-
 void check_named(int id, unsigned expected, Site site) {
     if (id < 0 || id > 15) fail(site, "barrier %d: the device has barriers 0 to 15", id);
-    if (expected == 0 || expected % warpSize != 0 || expected > threads.size()) {
-        fail(site, "barrier %d for %u threads: must be whole warps of this block of %zu", id, expected, threads.size());
+    if (expected == 0 || expected % warpSize != 0 || expected > block->threads.size()) {
+        fail(site, "barrier %d for %u threads: must be whole warps of this block of %zu", id, expected,
+             block->threads.size());
     }
 }
 
 // Counts this thread in. True if it is the last, and then everybody who waits is ready again.
 bool arrive(int id, unsigned expected, int predicate, Site site) {
-    Barrier& barrier = barriers[id];
+    Barrier& barrier = block->barriers[id];
     if (barrier.arrived == 0) barrier = {expected, 0, 0, site};
     if (barrier.expected != expected) {
         fail(site, "barrier %d for %u threads, but %s:%d came to it for %u", id, expected, barrier.site.file,
@@ -31,7 +26,7 @@ bool arrive(int id, unsigned expected, int predicate, Site site) {
     }
     barrier.count += predicate != 0;
     if (++barrier.arrived < expected) return false;
-    for (Thread& thread : threads) {
+    for (Thread& thread : block->threads) {
         if (thread.state != State::waiting || thread.barrier != id) continue;
         thread.state = State::ready;
         thread.barrier = -1;
@@ -50,11 +45,6 @@ void wait_at(int id, const char* what, Site site) {
 
 }  // namespace
 
-void reset_barriers() {
-    for (Barrier& barrier : barriers) barrier = {};
-    for (Thread& thread : threads) thread.barrier = -1, thread.mask = 0;
-}
-
 void barrier_sync(int id, unsigned expected, Site site) {
     check_named(id, expected, site);
     if (!arrive(id, expected, 0, site)) wait_at(id, "a named barrier", site);
@@ -66,12 +56,12 @@ void barrier_arrive(int id, unsigned expected, Site site) {
 }
 
 int barrier_block(Vote vote, int predicate, Site site) {
-    const Barrier& barrier = barriers[0];
+    const Barrier& barrier = block->barriers[0];
     if (barrier.arrived && (barrier.site.line != site.line || std::strcmp(barrier.site.file, site.file) != 0)) {
         fail(site, "divergent __syncthreads(): a part of the block waits at %s:%d, this thread came to %s:%d",
              barrier.site.file, barrier.site.line, site.file, site.line);
     }
-    const auto size = static_cast<unsigned>(threads.size());
+    const auto size = static_cast<unsigned>(block->threads.size());
     if (!arrive(0, size, predicate, site)) wait_at(0, "__syncthreads()", site);
     switch (vote) {
         case Vote::count: return current->answer;
@@ -81,9 +71,10 @@ int barrier_block(Vote vote, int predicate, Site site) {
     }
 }
 
-unsigned lane() { return static_cast<unsigned>(current - threads.data()) % warpSize; }
+unsigned lane() { return static_cast<unsigned>(current - block->threads.data()) % warpSize; }
 
 void exchange(const char* what, unsigned mask, const void* mine, void* all, std::size_t bytes, Site site) {
+    std::vector<Thread>& threads = block->threads;
     Thread* warp = current - lane();
     const auto lanes =
         static_cast<unsigned>(std::min<std::ptrdiff_t>(warpSize, threads.data() + threads.size() - warp));

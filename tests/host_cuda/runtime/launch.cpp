@@ -88,6 +88,11 @@ void check_launch() {
     }
     if (!gridDim.x || !gridDim.y || !gridDim.z) refuse("the grid is empty");
     if (gridDim.x > 0x7FFFFFFFu || gridDim.y > 65535 || gridDim.z > 65535) refuse("the grid is too large");
+    if (entry.cluster > 8) refuse("a cluster of " + std::to_string(entry.cluster) + " blocks: 1 to 8 can be");
+    if (gridDim.x % entry.cluster) {
+        refuse("a grid of " + std::to_string(gridDim.x) + " blocks along x, in clusters of " +
+               std::to_string(entry.cluster));
+    }
     if (shared_bytes > most_shared_bytes)
         refuse(std::to_string(shared_bytes) + " bytes of shared memory: no device has them");
 }

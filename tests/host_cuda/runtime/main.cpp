@@ -61,7 +61,7 @@ int main() {
     for (const Order turn : orders) {
         order = turn;
         restore(before);
-        run_grid([] { poison_shared(shared_bytes, patterns[static_cast<int>(order)]); });
+        run_grid([] { poison_shared(patterns[static_cast<int>(order)]); });
         if (turn == orders[0]) {
             first = written_contents();
         } else if (!order_dependent) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "host_cuda/runtime.h"
+#include "launch.h"
 
 // Where `extern __shared__` arrays lie (build.py names them so).
 extern "C" {
@@ -31,6 +32,13 @@ constexpr std::uint32_t static_shared = most_shared_bytes + 1024;  // its first 
 void fill(unsigned char* begin, const unsigned char* end, unsigned char value) {
     for (volatile unsigned char* at = begin; at < end; ++at) *at = value;
 }
+
+// memcpy in one instruction, for the same reason.
+void copy(unsigned char* to, const unsigned char* from, std::size_t bytes) {
+    asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes)::"memory");
+}
+
+std::size_t static_bytes() { return __stop_cuda_shared - __start_cuda_shared; }
 
 }  // namespace
 
@@ -72,11 +80,23 @@ std::string describe_address(const std::vector<Buffer>& buffers, const void* add
     return "";
 }
 
-void poison_shared(std::size_t bytes, unsigned char pattern) {
+void poison_shared(unsigned char pattern) {
     __asan_poison_memory_region(host_cuda_shared_zone, sizeof host_cuda_shared_zone);
-    __asan_unpoison_memory_region(host_cuda_dynamic_shared, bytes);
-    fill(host_cuda_dynamic_shared, host_cuda_dynamic_shared + bytes, pattern);
+    __asan_unpoison_memory_region(host_cuda_dynamic_shared, shared_bytes);
+    fill(host_cuda_dynamic_shared, host_cuda_dynamic_shared + shared_bytes, pattern);
     fill(__start_cuda_shared, __stop_cuda_shared, pattern);
+}
+
+void SharedImage::save() {
+    bytes_.resize(static_shared + static_bytes());
+    copy(bytes_.data(), host_cuda_dynamic_shared, shared_bytes);
+    copy(bytes_.data() + static_shared, __start_cuda_shared, static_bytes());
+}
+
+void SharedImage::restore() const {
+    if (bytes_.empty()) return;  // its block has yet to begin
+    copy(host_cuda_dynamic_shared, bytes_.data(), shared_bytes);
+    copy(__start_cuda_shared, bytes_.data() + static_shared, static_bytes());
 }
 
 std::uint32_t shared_address(const void* pointer, Site site) {

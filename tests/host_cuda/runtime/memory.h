@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,8 +28,20 @@ class Buffer {
 // What a fault at `address` has to do with the arrays: "8 bytes behind the end of x (1024 bytes)", or nothing.
 std::string describe_address(const std::vector<Buffer>& buffers, const void* address);
 
-// Fills static shared memory and `bytes` of dynamic shared memory; the rest of the latter is out of bounds.
-void poison_shared(std::size_t bytes, unsigned char pattern);
+// Fills shared memory. What the launch does not have of dynamic shared memory is out of bounds.
+void poison_shared(unsigned char pattern);
+
+// Shared memory as it was when it had to make room for another block's.
+class SharedImage {
+  public:
+    void save();
+    void restore() const;
+    void* at(std::uint32_t address) { return bytes_.data() + address; }
+
+  private:
+    std::vector<unsigned char> bytes_;  // by 18-bit address
+};
+
 constexpr std::size_t most_shared_bytes = 227 << 10;
 
 }  // namespace host_cuda

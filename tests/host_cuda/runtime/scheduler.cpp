@@ -6,6 +6,7 @@
 #include <random>
 #include <tuple>
 
+#include "block.h"
 #include "launch.h"
 
 uint3 threadIdx, blockIdx;
@@ -13,7 +14,6 @@ dim3 blockDim, gridDim;
 
 namespace host_cuda {
 
-std::vector<Thread> threads;
 Thread* current = nullptr;
 Order order = Order::forward;
 bool released = false;
@@ -41,29 +41,40 @@ std::vector<std::size_t> turns(std::size_t count, std::size_t warp) {
 void thread_body() {
     entry.call(slots.data());
     current->state = State::ended;
+    --block->running;
 }
 
 // Nobody can go on: says who waits where.
 [[noreturn]] void report_stuck() {
-    std::map<std::tuple<State, std::string, int, std::string>, std::vector<const Thread*>> groups;
-    const Thread* stuck = nullptr;
-    for (const Thread& thread : threads) {
-        const bool ended = thread.state == State::ended;
-        if (!ended && !stuck) stuck = &thread;
-        groups[{thread.state, ended ? "" : thread.site.file, ended ? 0 : thread.site.line, ended ? "" : thread.what}]
-            .push_back(&thread);
+    struct Group {
+        std::size_t size = 0;
+        std::string first;
+    };
+    std::map<std::tuple<State, std::string, int, std::string>, Group> groups;
+    const bool alone = cluster.size() == 1;
+    for (Block& each : cluster) {
+        for (Thread& thread : each.threads) {
+            const bool ended = thread.state == State::ended;
+            if (!ended && !current) bring_in(each), current = &thread;
+            Group& group = groups[{thread.state, ended ? "" : thread.site.file, ended ? 0 : thread.site.line,
+                                   ended ? "" : thread.what}];
+            if (group.size++ == 0) {
+                group.first = "thread " + triple(thread.index) + (alone ? "" : " of block " + triple(each.index));
+            }
+        }
     }
-    std::string message = "only a part of the block reaches " + std::string(stuck->what) + ":";
+    const auto size = std::to_string(cluster.size() * block->threads.size());
+    std::string message =
+        std::string("only a part of the ") + (alone ? "block" : "cluster") + " reaches " + current->what + ":";
     for (const auto& [key, group] : groups) {
         const auto& [state, file, line, what] = key;
-        message += "\n  " + std::to_string(group.size()) + " of " + std::to_string(threads.size()) + " threads ";
+        message += "\n  " + std::to_string(group.size) + " of " + size + " threads ";
         message +=
             state == State::ended ? "have ended" : "wait in " + what + " at " + file + ":" + std::to_string(line);
-        message += ", the first of them thread " + triple(group.front()->index);
+        message += ", the first of them " + group.first;
     }
-    current = const_cast<Thread*>(stuck);
-    threadIdx = stuck->index;
-    fail(stuck->site, "%s", message.c_str());
+    threadIdx = current->index;
+    fail(current->site, "%s", message.c_str());
 }
 
 // Gives a thread its turn. False if it only found that what it polls for has not come.
@@ -78,28 +89,52 @@ bool take_turn(Thread& thread) {
     return !asks_again || thread.went_on || thread.state != State::polling;
 }
 
-void run_block() {
-    reset_barriers();
-    reset_deferred();
-    for (Thread& thread : threads) {
+// A warp may run far ahead of the others: in these orders, whoever is freed goes before those yet to begin. And a
+// block runs until it can go on no more before the next of its cluster has a turn.
+bool run_ahead() { return order == Order::forward || order == Order::backward; }
+
+// Gives the threads of the block in place a turn each. False if none of them could go on.
+bool go_round() {
+    bool progress = false;
+    released = false;
+    for (const std::size_t i : turns(block->threads.size(), warpSize)) {
+        Thread& thread = block->threads[i];
+        const bool can_run = thread.state == State::ready || thread.state == State::polling;
+        if (can_run && take_turn(thread)) progress = true;
+        if (run_ahead() && released) break;
+    }
+    return progress;
+}
+
+void begin(Block& fresh) {
+    fresh.running = fresh.threads.size();
+    for (Barrier& barrier : fresh.barriers) barrier = {};
+    for (Thread& thread : fresh.threads) {
         thread.state = State::ready;
+        thread.barrier = -1;
+        thread.mask = 0;
+        thread.meeting = Meeting::none;
         thread.fiber.start(thread_body);
     }
-    // A warp may run far ahead of the others: in these orders, whoever is freed goes before those yet to begin.
-    const bool run_ahead = order == Order::forward || order == Order::backward;
-    for (;;) {
-        bool progress = false, ended = true;
-        released = false;
-        for (const std::size_t i : turns(threads.size(), warpSize)) {
-            Thread& thread = threads[i];
-            const bool can_run = thread.state == State::ready || thread.state == State::polling;
-            if (can_run && take_turn(thread)) progress = true;
-            if (thread.state != State::ended) ended = false;
-            if (run_ahead && released) break;
+}
+
+void run_cluster() {
+    const auto running = [] {
+        return std::any_of(cluster.begin(), cluster.end(), [](const Block& each) { return each.running > 0; });
+    };
+    while (running()) {
+        bool progress = false;
+        for (const std::size_t i : turns(cluster.size(), 2)) {
+            if (cluster[i].running == 0) continue;
+            bring_in(cluster[i]);
+            while (go_round()) {
+                progress = true;
+                if (!run_ahead()) break;
+            }
         }
-        if (ended && !released) return;
         if (!progress && !finish_deferred()) report_stuck();
     }
+    finish_deferred();  // a fault, if it is a copy into a block
 }
 
 }  // namespace
@@ -117,17 +152,27 @@ std::string whereabouts() {
 
 void run_grid(void (*begin_block)()) {
     chance.seed(1);
-    threads = std::vector<Thread>(blockDim.x * blockDim.y * blockDim.z);
-    for (unsigned i = 0; i < threads.size(); ++i) {
-        threads[i].index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
+    cluster = std::vector<Block>(entry.cluster);
+    block = cluster.data();
+    for (Block& each : cluster) {
+        each.threads = std::vector<Thread>(blockDim.x * blockDim.y * blockDim.z);
+        for (unsigned i = 0; i < each.threads.size(); ++i) {
+            each.threads[i].index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
+        }
     }
     const std::size_t blocks = std::size_t{gridDim.x} * gridDim.y * gridDim.z;
-    for (const std::size_t i : turns(blocks, 2)) {
-        const auto row = i / gridDim.x;
-        blockIdx = {static_cast<unsigned>(i % gridDim.x), static_cast<unsigned>(row % gridDim.y),
-                    static_cast<unsigned>(row / gridDim.y)};
-        begin_block();
-        run_block();
+    for (const std::size_t first : turns(blocks / cluster.size(), 2)) {
+        std::size_t i = first * cluster.size();
+        for (Block& each : cluster) {
+            const auto row = i / gridDim.x;
+            each.index = {static_cast<unsigned>(i++ % gridDim.x), static_cast<unsigned>(row % gridDim.y),
+                          static_cast<unsigned>(row / gridDim.y)};
+            bring_in(each);
+            begin_block();
+            begin(each);
+        }
+        reset_deferred();
+        run_cluster();
     }
 }
 

@@ -35,6 +35,14 @@ int barrier_block(Vote vote, int predicate, Site site);
 void exchange(const char* what, unsigned mask, const void* mine, void* all, std::size_t size, Site site);
 unsigned lane();
 
+// The cluster that this block is in: blocks that run together. Its barrier is one for all of their threads.
+unsigned cluster_size();
+unsigned cluster_rank();
+void cluster_arrive(Site site);
+void cluster_wait(Site site);
+// The same place in the shared memory of another block. That the block has ended is a fault of the operation `what`.
+void* in_block(unsigned rank, const void* pointer, const char* what, Site site);
+
 // Gives way to the other threads because something awaited is not there yet; then says if it came.
 void poll(Site site);
 void went_on();
@@ -46,6 +54,8 @@ enum class Queue { copies, products };  // cp.async and wgmma: each thread has i
 void defer(Queue queue, Operation operation, const void* state, std::size_t bytes);
 void commit_group(Queue queue);
 void wait_group(Queue queue, unsigned still_open);
+// One that tells of this thread's copies so far: they end before it, when no thread can go on without it at the latest.
+void defer_behind_copies(Operation operation, const void* state, std::size_t bytes);
 // An operation that no thread waits for by group: late means when no thread can go on without it.
 void defer_until_stuck(Operation operation, const void* state, std::size_t bytes);
 
@@ -61,6 +71,7 @@ union Slot {
 struct Entry {
     const char* name;
     unsigned threads;  // the bound of __launch_bounds__
+    unsigned cluster;  // the blocks of __cluster_dims__
     std::size_t parameters;
     const int* sizes;  // bytes of each scalar parameter, 0 for a pointer
     void (*call)(const Slot* slots);
@@ -90,8 +101,8 @@ struct Described<kernel> {
         kernel(from_slot<P>(slots[I])...);
     }
     static void call(const Slot* slots) { spread(slots, std::index_sequence_for<P...>{}); }
-    static constexpr Entry entry(const char* name, unsigned threads) {
-        return {name, threads, sizeof...(P), sizes, call};
+    static constexpr Entry entry(const char* name, unsigned threads, unsigned cluster) {
+        return {name, threads, cluster, sizeof...(P), sizes, call};
     }
 };
 

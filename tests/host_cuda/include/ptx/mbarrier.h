@@ -20,8 +20,8 @@ struct Mbarrier {
     }
 };
 
+// A barrier of this block or, by in_block(), of another.
 inline void mbarrier_arrive(unsigned long long* at, unsigned expected_bytes, Site site) {
-    shared_address(at, site);
     Mbarrier barrier = Mbarrier::load(at);
     if (!barrier.pending)
         fail(site, "mbarrier: more arrivals in a phase than its count of %u", unsigned(barrier.count));
@@ -33,21 +33,57 @@ inline void mbarrier_arrive(unsigned long long* at, unsigned expected_bytes, Sit
     barrier.store(at);
 }
 
+inline unsigned long long* barrier_in_block(unsigned rank, unsigned long long* barrier, const char* what, Site site) {
+    return static_cast<unsigned long long*>(in_block(rank, barrier, what, site));
+}
+
+// An arrival that comes when the copies before it have ended.
+struct Arrival {
+    unsigned long long* barrier;
+    Site site;
+
+    static void carry_out(const void* state) {
+        const Arrival arrival = *static_cast<const Arrival*>(state);
+        mbarrier_arrive(arrival.barrier, 0, arrival.site);
+    }
+};
+
 struct BulkCopy {
     void* to;
     const void* from;
     unsigned bytes;
     unsigned long long* barrier;
+    unsigned mask;  // the blocks of the cluster that receive it
+    Site site;
 
+    void carry_out_in(unsigned rank) const {
+        std::memcpy(in_block(rank, to, "cp.async.bulk", site), from, bytes);
+        unsigned long long* there = barrier_in_block(rank, barrier, "cp.async.bulk", site);
+        Mbarrier told = Mbarrier::load(there);
+        told.bytes -= bytes;
+        told.end_phase_if_complete();
+        told.store(there);
+    }
     static void carry_out(const void* state) {
         const BulkCopy copy = *static_cast<const BulkCopy*>(state);
-        std::memcpy(copy.to, copy.from, copy.bytes);
-        Mbarrier barrier = Mbarrier::load(copy.barrier);
-        barrier.bytes -= copy.bytes;
-        barrier.end_phase_if_complete();
-        barrier.store(copy.barrier);
+        for (unsigned rank = 0; copy.mask >> rank; ++rank) {
+            if (copy.mask >> rank & 1u) copy.carry_out_in(rank);
+        }
     }
 };
+
+inline void cp_async_bulk(void* to, const void* from, unsigned bytes, unsigned long long* barrier, unsigned mask,
+                          Site site) {
+    check_aligned("cp.async.bulk", to, 16, site);
+    check_aligned("cp.async.bulk", from, 16, site);
+    if (bytes % 16) fail(site, "cp.async.bulk of %u bytes: must be a multiple of 16", bytes);
+    shared_address(to, site);
+    shared_address(barrier, site);
+    check_range(to, bytes);
+    check_range(from, bytes);
+    const BulkCopy copy{to, from, bytes, barrier, mask, site};
+    defer_until_stuck(BulkCopy::carry_out, &copy, sizeof copy);
+}
 
 }  // namespace host_cuda
 
@@ -61,10 +97,12 @@ inline void mbarrier_init(unsigned long long* barrier, unsigned count, host_cuda
     fresh.store(barrier);
 }
 inline void mbarrier_arrive(unsigned long long* barrier, host_cuda::Site site = host_cuda::Site::here()) {
+    host_cuda::shared_address(barrier, site);
     host_cuda::mbarrier_arrive(barrier, 0, site);
 }
 inline void mbarrier_arrive_expect_tx(unsigned long long* barrier, unsigned bytes,
                                       host_cuda::Site site = host_cuda::Site::here()) {
+    host_cuda::shared_address(barrier, site);
     host_cuda::mbarrier_arrive(barrier, bytes, site);
 }
 inline bool mbarrier_try_wait_parity(unsigned long long* barrier, unsigned parity,
@@ -78,15 +116,13 @@ inline bool mbarrier_try_wait_parity(unsigned long long* barrier, unsigned parit
 }
 inline void cp_async_bulk(void* to, const void* from, unsigned bytes, unsigned long long* barrier,
                           host_cuda::Site site = host_cuda::Site::here()) {
-    host_cuda::check_aligned("cp.async.bulk", to, 16, site);
-    host_cuda::check_aligned("cp.async.bulk", from, 16, site);
-    if (bytes % 16) host_cuda::fail(site, "cp.async.bulk of %u bytes: must be a multiple of 16", bytes);
-    host_cuda::shared_address(to, site);
+    host_cuda::cp_async_bulk(to, from, bytes, barrier, 1u << host_cuda::cluster_rank(), site);
+}
+inline void cp_async_mbarrier_arrive_noinc(unsigned long long* barrier,
+                                           host_cuda::Site site = host_cuda::Site::here()) {
     host_cuda::shared_address(barrier, site);
-    host_cuda::check_range(to, bytes);
-    host_cuda::check_range(from, bytes);
-    const host_cuda::BulkCopy copy{to, from, bytes, barrier};
-    host_cuda::defer_until_stuck(host_cuda::BulkCopy::carry_out, &copy, sizeof copy);
+    const host_cuda::Arrival arrival{barrier, site};
+    host_cuda::defer_behind_copies(host_cuda::Arrival::carry_out, &arrival, sizeof arrival);
 }
 // What a missing fence does, only a GPU shows.
 inline void fence_proxy_async() {}

@@ -1,4 +1,4 @@
-// ldmatrix and mma: matrices spread over the lanes of a warp.
+// ldmatrix, stmatrix and mma: matrices spread over the lanes of a warp.
 #pragma once
 
 #include "cuda_bf16.h"
@@ -32,6 +32,16 @@ void ldmatrix(const char* what, unsigned (&r)[count], const void* row, bool tran
             std::memcpy(&pair[i], rows.of[8 * matrix + at_row] + 2 * at_column, 2);
         }
         r[matrix] = pair[0] | static_cast<unsigned>(pair[1]) << 16;
+    }
+}
+
+inline void stmatrix(const char* what, void* row, const unsigned (&r)[4], Site site) {
+    check_aligned(what, row, 16, site);
+    shared_address(row, site);
+    check_range(row, 16);
+    const Met<unsigned char*> rows(what, all_lanes, static_cast<unsigned char*>(row), site);
+    for (int matrix = 0; matrix < 4; ++matrix) {
+        std::memcpy(rows.of[8 * matrix + lane() / 4] + lane() % 4 * 4, &r[matrix], 4);
     }
 }
 
@@ -94,6 +104,10 @@ HOST_CUDA_LDMATRIX(1)
 HOST_CUDA_LDMATRIX(2)
 HOST_CUDA_LDMATRIX(4)
 #undef HOST_CUDA_LDMATRIX
+
+inline void stmatrix_x4(void* row, const unsigned (&r)[4], host_cuda::Site site = host_cuda::Site::here()) {
+    host_cuda::stmatrix("stmatrix.x4", row, r, site);
+}
 
 inline void mma_m16n8k16_f16(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                              host_cuda::Site site = host_cuda::Site::here()) {
