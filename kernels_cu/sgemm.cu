@@ -19,6 +19,13 @@
 #error "ROWS, EPILOGUE, BIAS or EXPERTS not defined"
 #endif
 
+// Of a thread, about, and enough: sums, two sets of operands, addresses; and more where rows must be found.
+constexpr int FINDING = ROWS == ROWS_IDS ? 16 : ROWS == ROWS_WINDOWS ? 4 : 0;
+constexpr int ESTIMATE = TM * TN + 2 * (TM + TN) + A_ROWS + 28 + FINDING;
+constexpr int REGISTERS = ESTIMATE > 72 ? ESTIMATE : 72;
+constexpr int FITTING = 512 / REGISTERS * 128 / THREADS;  // 4 schedulers hold 512 registers of whole warps each
+constexpr int RESIDENT = FITTING > 1 ? FITTING : 1;       // blocks that a processor shall hold
+
 constexpr int BAND = 16;  // rows of blocks that run together, column by column: what they share is in the L2 cache
 
 template <int COUNT, int STEP>

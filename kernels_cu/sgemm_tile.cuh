@@ -24,11 +24,6 @@ constexpr int B_APART = THREADS / B_QUADS;
 constexpr int PITCH = BM + 4;  // of A: eight k of four rows, which a warp writes at once, lie in 32 banks
 constexpr int STAGE = BK * (PITCH + BN);
 
-constexpr int ESTIMATE = TM * TN + 2 * (TM + TN) + A_ROWS + 28;
-constexpr int REGISTERS = ESTIMATE > 72 ? ESTIMATE : 72;  // of a thread: about, and enough for all variants
-constexpr int FITTING = 512 / REGISTERS * 128 / THREADS;  // 4 schedulers hold 512 registers of whole warps each
-constexpr int RESIDENT = FITTING > 1 ? FITTING : 1;       // blocks that a processor shall hold
-
 static_assert(BM % (DOWN * TM) == 0 && BN % (ACROSS * TN) == 0 && TM % 4 == 0 && TN % 4 == 0, "whole warps, quads");
 static_assert(BM % A_APART == 0 && THREADS % B_QUADS == 0 && BK % B_APART == 0, "each thread copies as much");
 static_assert(BK % 8 == 0 && STAGES >= 2, "eights of k, and a step ahead");

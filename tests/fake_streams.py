@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ctypes
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
+
+from accel_cli.cuda import driver
 
 
 class PinnedMemory(bytearray):
@@ -92,9 +96,6 @@ class Stream:
     def wait_event(self, event: Event) -> None:
         self.enqueue(event.synchronize)
 
-    def launch_host_func(self, function: Callable[[Any], Any], argument: Any) -> None:
-        self.enqueue(lambda: function(argument))
-
     def begin_capture(self) -> None:
         Stream._local.graph = Graph()
 
@@ -105,6 +106,12 @@ class Stream:
     def synchronize(self) -> None:
         while self.queue:
             self.queue.popleft()()
+
+
+def fake_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In place of accel_cli.cuda.driver."""
+    monkeypatch.setattr(driver, "hold", lambda stream, seconds: stream.enqueue(lambda: time.sleep(seconds)))
+    monkeypatch.setattr(driver, "reached", lambda event: True)  # whoever waits for it then makes it so
 
 
 class Graph:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import fake_cupy
+import fake_streams
 import pytest
 import yaml
 from conftest import WORDS
@@ -23,7 +24,7 @@ from accel_cli.model.golden import make_golden
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.text.vocabulary import load_vocabulary, save_vocabulary
 
-WHOLE = frozenset(range(11))
+WHOLE = frozenset(range(17))
 MODEL: dict[str, Any] = {
     "vocabulary": "vocabulary.txt",
     "vocabulary_size": 40,
@@ -68,5 +69,7 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "missing", lambda: None)
     monkeypatch.setattr(cuda, "Launcher", fake_cupy.Launcher)
     monkeypatch.setattr(ceiling, "Launcher", fake_cupy.Launcher)
+    fake_streams.fake_driver(monkeypatch)
+    monkeypatch.setattr(ladder, "compile_all", lambda *values: None)
     monkeypatch.setattr(ladder, "measure_ceiling", lambda index: Ceiling("abacus", 8, 1e9, 1e9))
     monkeypatch.setattr(ladder_report, "provenance", lambda gpu, programs: {})

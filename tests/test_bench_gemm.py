@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import fake_cupy
+import fake_streams
 import numpy as np
 import pytest
 
-from accel_cli.bench import gemm, gemm_report
+from accel_cli.bench import device_clock, gemm, gemm_report
 from accel_cli.bench.ceiling import Ceiling
 from accel_cli.bench.device_clock import device_times
 from accel_cli.bench.measure import Timing
 from accel_cli.bench.operands import Matrices, traffic
 from accel_cli.commands.bench import command
-from accel_cli.cuda import device
+from accel_cli.cuda import device, driver
 from accel_cli.cuda.device import facts
+from accel_cli.cuda.errors import DeviceLost
 from accel_cli.engines import tiles
 from accel_cli.engines.tuned import Product, Tuned, Winner, own_file
 from accel_cli.errors import AccelError, UsageError
@@ -42,6 +45,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     module.matmul = matmul
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(gemm, "Launcher", fake_cupy.Launcher)
+    fake_streams.fake_driver(monkeypatch)
     monkeypatch.setattr(gemm, "measure_ceiling", lambda index: Ceiling("cuBLAS", 64, 1e9, 1e9))
     monkeypatch.setattr(tiles, "USUAL", {DEFAULT: 1.0})
     monkeypatch.setitem(fake_cupy.PROPERTIES, "l2CacheSize", 2000)
@@ -100,7 +104,7 @@ def test_every_program_is_checked_timed_and_compared(
     assert tuned["percent_of_ceiling"] == pytest.approx(100 * PRODUCTS[0].flop / 1e-3 / 1e9, rel=1e-5)
     assert all(0 <= row["max_error"] < 1e-5 for row in rows)
     lines = capsys.readouterr().out.splitlines()
-    assert "cuBLAS in fp32 at 64^3" in lines[0]
+    assert "cuBLAS at 64^3: TFLOP/s 0.0 in fp32" in lines[0]
     assert len(lines) == 2 + len(rows)
 
 
@@ -209,3 +213,41 @@ def test_the_clock_takes_calls_in_turn_and_gives_the_seconds_of_one(
     timing = device_times(calls, 2)
     assert timing.seconds == (0.25e-3 / 5,) * 2  # five calls take a millisecond and more
     assert came == [number % 3 for number in range(1 + 5 + 2 * 5)]
+
+
+def test_calls_that_take_the_host_long_get_a_longer_head_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: list[float] = []
+    now = [0.0]
+    monkeypatch.setattr(driver, "hold", lambda stream, seconds: held.append(seconds))
+    monkeypatch.setattr(device_clock.time, "perf_counter", lambda: now[0])
+    device_times(
+        [lambda: now.__setitem__(0, now[0] + 0.005)], 1
+    )  # a millisecond on the device, 5 on the host
+    assert held == pytest.approx([0.002, 0.01])
+
+
+def test_what_is_hopeless_is_not_measured_again(cupy: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda begin, end: 4.0)
+    assert device_times([lambda: calls.append(1)], 5, hopeless=0.003).seconds == (0.004,)
+    assert len(calls) == 1
+    assert device_times([lambda: calls.append(1)], 5, hopeless=0.005).seconds == (0.004,) * 5
+
+
+def test_a_device_that_does_not_come_back_is_lost(cupy: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "reached", lambda event: False)
+    monkeypatch.setattr(device_clock, "_PATIENCE", 0.05)
+    with pytest.raises(DeviceLost, match="the device has been busy with one kernel for"):
+        device_times([lambda: None], 1)
+
+
+def test_signals_are_answered_while_the_device_works(
+    cupy: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reached(event: Any) -> bool:
+        signal.raise_signal(signal.SIGINT)
+        return False
+
+    monkeypatch.setattr(driver, "reached", reached)
+    with pytest.raises(KeyboardInterrupt):
+        device_times([lambda: None], 1)

@@ -20,7 +20,7 @@ def test_tuning_leaves_a_file_that_is_read_again(
 ) -> None:
     monkeypatch.setenv("ACCEL_CACHE_DIR", str(tmp_path))
     done = accel(
-        "tune", "--device", "cuda:0", "--seconds", "30", environment={"ACCEL_CACHE_DIR": str(tmp_path)}
+        "tune", "--device", "cuda:0", "--seconds", "60", environment={"ACCEL_CACHE_DIR": str(tmp_path)}
     )
     assert done.returncode == 0, done.stderr.decode()
     assert "refused" not in done.stderr.decode()

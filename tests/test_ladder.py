@@ -6,8 +6,10 @@ import json
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import click
 import fake_cupy
 import ladders
 import numpy as np
@@ -18,10 +20,13 @@ from spoiled import spoil_prediction
 from accel_cli.batches import Predictions
 from accel_cli.bench import ladder, ladder_clock, ladder_report
 from accel_cli.bench.ladder import Job
+from accel_cli.bench.ladder_clock import Subject
 from accel_cli.bench.ladder_report import LadderReport
 from accel_cli.bench.rungs import PACKAGED
 from accel_cli.commands.bench import LadderFailed, command
-from accel_cli.errors import DeviceError, UsageError
+from accel_cli.engines.base import Plan
+from accel_cli.errors import DeviceError, OutputError, UsageError
+from accel_cli.validation import TOLERANCE
 
 
 @pytest.fixture(scope="session")
@@ -62,6 +67,12 @@ class TestClimb:
         assert rows[3, "embeddings", "cold"]["n"] == 32
         json.dumps(document, allow_nan=False)
 
+    def test_a_rung_on_tensor_cores_is_measured_by_their_ceiling(self, gpu: None, folder: Path) -> None:
+        report = climb(folder, {14})
+        assert report.failed == {}
+        assert all(1e-6 < row.figure.max_error < TOLERANCE["fp16"] for row in report.rows)
+        assert {report.row_json(row)["percent_of_ceiling"] for row in report.rows} == {None}
+
     @pytest.mark.gpu
     @needs_gpu
     def test_every_rung_is_right_on_a_gpu(self, folder: Path) -> None:
@@ -90,6 +101,51 @@ class TestClimb:
         monkeypatch.setattr(ladder_clock, "_PATIENCE", 0.0)
         monkeypatch.setattr(ladder_clock, "_REPEAT", 1e-9)
         assert {row.figure.n for row in climb(folder, {0}).rows if row.regime == "many"} == {4}
+
+    def test_repeats_end_when_the_time_is_over_but_not_before_three(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ladder_clock, "_BUDGET", {"many": 0.0, "one batch": 0.0})
+        for wanted, made in ((10, 3), (2, 2)):
+            report = ladder.run(Job(folder, frozenset({0}), 20, wanted), lambda message: None)
+            assert {len(row.figure.timing.seconds) for row in report.rows if row.regime == "many"} == {made}
+
+    def test_a_graph_is_warm_in_every_slot_before_the_clock_starts(self) -> None:
+        ran: list[list[int]] = []  # the sizes of the batches of each run
+        plan = Plan("cuda:0", "fp32", "implicit", "separate", 8, 2, gemm="sgemm", launch="graph")
+        inputs = SimpleNamespace(
+            starts=lambda count: range(0, 100, count),
+            batches=lambda kind, start, count, size, copied: [
+                min(size, count - i) for i in range(0, count, size)
+            ],
+            error=lambda start, found, precision: 0.5,
+        )
+        subject = Subject(9, "streams", "accel", plan, lambda batches: ran.append(batches) or batches, 1)
+        clock = ladder_clock.Clock(SimpleNamespace(), inputs, subject, 1)
+        assert clock._warm_up("ids", 8) == 0.5
+        assert (
+            ran == [[8]] * 5
+        )  # of each slot one that is computed, one that is captured; then the first again
+        assert clock._warm_up("ids", 64) == 0.0  # batches of the same size
+        assert len(ran) == 5
+        clock._warm_up("ids", 3)
+        assert ran[5:] == [[3]] * 5
+        clock._warm_up("embeddings", 64)
+        assert ran[10:] == [[8] * 5]
+
+    def test_what_is_known_is_handed_on_after_each_rung(
+        self, folder: Path, gpu: None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        kept: list[tuple[bool, set[int | None]]] = []
+        job = Job(folder, frozenset({0, 2}), 20, 1)
+        report = ladder.run(
+            job,
+            lambda message: None,
+            lambda found: kept.append((found.complete, {r.rung for r in found.rows})),
+        )
+        assert kept == [(False, {0}), (False, {0, 2})]
+        assert report.complete
+        assert report.as_json()["complete"]
 
     def test_the_table_has_a_line_a_rung(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ladder_report.show(climb(folder, {0}))
@@ -161,6 +217,38 @@ class TestCommand:
         assert {row["rung"] for row in document["rows"]} == {0}
         assert "rung" in capsys.readouterr().out
 
+    @pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit])
+    def test_a_climb_that_is_cut_short_leaves_what_it_measured(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: type[BaseException]
+    ) -> None:
+        def cut_short(job: Job, tell: Any, keep: Any) -> LadderReport:
+            keep(replace(whole, complete=False))
+            raise ending
+
+        whole = climb(folder, {0})
+        monkeypatch.setattr(ladder, "run", cut_short)
+        path = tmp_path / "ladder.json"
+        with pytest.raises((ending, click.Abort)):
+            self.bench("--ladder", folder, "--json", path)
+        document = json.loads(path.read_text())
+        assert not document["complete"]
+        assert {row["rung"] for row in document["rows"]} == {0}
+        assert [entry.name for entry in tmp_path.iterdir()] == ["ladder.json"]
+
+    def test_a_file_that_cannot_be_written_is_refused_before_anything_is_measured(
+        self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ladder, "run", lambda *values: pytest.fail("measured"))
+        (tmp_path / "there.json").write_text("{}")
+        with pytest.raises(OutputError, match=r"there.json exists already; say --overwrite"):
+            self.bench("--ladder", folder, "--json", tmp_path / "there.json")
+        with pytest.raises(OutputError, match=r"cannot write into .*none; name a file in another folder"):
+            self.bench("--ladder", folder, "--json", tmp_path / "none" / "ladder.json")
+
+    def test_figures_go_to_stdout_once(self, folder: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+        self.bench("--ladder", folder, "--rungs", "0", "--json", "-")
+        assert json.loads(capfdbinary.readouterr().out)["complete"]
+
     def test_a_failed_rung_is_the_exit_status(
         self, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -189,7 +277,7 @@ class TestCommand:
 
     def test_the_packaged_ladder_is_the_default(self, monkeypatch: pytest.MonkeyPatch) -> None:
         jobs: list[Job] = []
-        monkeypatch.setattr(ladder, "run", lambda job, tell: jobs.append(job) or sys.exit(0))
+        monkeypatch.setattr(ladder, "run", lambda job, tell, keep: jobs.append(job) or sys.exit(0))
         with pytest.raises(SystemExit):
             self.bench("--ladder", "--rungs", "4,6-7")
         assert jobs == [Job(PACKAGED, frozenset({4, 6, 7}), 40, 1)]

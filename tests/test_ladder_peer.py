@@ -65,7 +65,7 @@ def test_a_compiler_that_fails_is_said_and_left_out(
     monkeypatch.setattr(torch, "compile", broken)
     said: list[str] = []
     assert [subject.name for subject in subjects(made, said)] == ["eager"]
-    assert said == ["PyTorch's compiler does not work here: no compiler"]
+    assert said[-1] == "PyTorch's compiler does not work here: no compiler"
 
 
 def test_without_a_gpu_there_is_no_device_to_share() -> None:

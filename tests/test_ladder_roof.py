@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import ladders
+import numpy as np
 import pytest
 
-from accel_cli.bench.ceiling import measure_ceiling
+from accel_cli.bench.ceiling import Ceiling, measure_ceiling
 from accel_cli.bench.rungs import rungs
 from accel_cli.bench.traffic import bytes_each
 from accel_cli.errors import AccelError
@@ -63,6 +65,20 @@ def test_ceilings_by_our_own_product_where_there_is_no_cublas(gpu: None) -> None
     assert (found.program, found.size) == ("accel's sgemm", 8)
     assert found.flop > 0
     assert found.memory > 0
+
+
+def test_ceilings_of_tensor_cores_are_those_of_cublas(gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["cupy"]
+    module.matmul = lambda a, b, out: np.matmul(a, b, out=out)  # type: ignore[attr-defined]
+    types, asked = SimpleNamespace(COMPUTE_TYPE_TF32="tf32", get_compute_type=lambda dtype: "before"), []
+    types.set_compute_type = lambda dtype, kind: asked.append(kind)
+    monkeypatch.setitem(sys.modules, "cupy._core._routines_linalg", types)
+    found = measure_ceiling(0, 8, 1 << 12)
+    assert (found.program, set(found.tensor)) == ("cuBLAS", {"tf32", "fp16"})
+    assert asked == ["tf32", "before"]
+    assert found.of("bf16") == found.of("fp16") == found.tensor["fp16"] > 0
+    assert found.of("fp32-split") == found.of("fp32") == found.flop
+    assert Ceiling("ours", 8, 1.0, 1.0).of("fp16") is None
 
 
 def test_a_product_that_is_not_exact_is_no_ceiling(gpu: None) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import fake_cupy
+import fake_streams
 import networks
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from accel_cli.bench import suite
 from accel_cli.bench.profile import Profile, profile, summed
 from accel_cli.bench.tables import show
 from accel_cli.commands.bench import command
-from accel_cli.cuda import stopwatch
+from accel_cli.cuda import driver, stopwatch
 from accel_cli.cuda.ranges import named
 from accel_cli.cuda.stopwatch import Span, Stopwatch
 from accel_cli.engines import cuda
@@ -39,6 +40,7 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(cuda, "Launcher", fake_cupy.Launcher)
     monkeypatch.setattr(stopwatch, "_HEAD_START", 0.0)
+    fake_streams.fake_driver(monkeypatch)
     return module
 
 
@@ -120,7 +122,8 @@ def clock(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
     cupy.cuda.Event = Event
     cupy.cuda.get_elapsed_time = lambda begin, end: end.at - begin.at
-    monkeypatch.setattr(stopwatch.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + 1000.0))
+    pause = lambda: now.__setitem__(0, now[0] + 1000.0)  # noqa: E731
+    monkeypatch.setattr(driver, "hold", lambda stream, seconds: stream.enqueue(pause))
     return now
 
 

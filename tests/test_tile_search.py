@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,12 @@ from kernels.packed import pack
 from tuning import DEEP, FASTER, FLAT, TALL, Compiler, Device, tile_of
 
 from accel_cli.bench import tile_search
-from accel_cli.bench.ahead import CompileAhead
 from accel_cli.bench.tile_search import TileSearch
 from accel_cli.cuda.device import facts
 from accel_cli.cuda.errors import DeviceLost
 from accel_cli.engines.tuned import Product
-from accel_cli.errors import DeviceError
 from accel_cli.kernels.base import Launch
-from accel_cli.kernels.sgemm import geometry, sgemm, sgemm_windows
+from accel_cli.kernels.sgemm import sgemm, sgemm_windows
 from accel_cli.kernels.sgemm_tile import DEFAULT, Tile
 
 
@@ -123,10 +122,32 @@ def test_a_tile_no_faster_than_noise_changes_nothing(monkeypatch: pytest.MonkeyP
 
 def test_without_time_the_tile_in_use_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Device()
-    search, _ = searched(monkeypatch, device, seconds=0.0)
-    multiply(search)
-    assert search.found[PRODUCT].winner.tile == DEFAULT
-    assert set(device.timed) == {DEFAULT}
+    search, told = searched(monkeypatch, device, seconds=0.0)
+    np.testing.assert_array_equal(multiply(search), multiply(Device()))
+    assert (search.products, search.found, told, device.timed) == ([PRODUCT], {}, [], [])
+
+
+def test_the_end_may_come_between_two_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    device, kept = Device(), []
+    search, _ = searched(monkeypatch, device)
+    search._keep = kept.append
+    seconds = device.times
+
+    def slow(*arguments: Any) -> Any:
+        found = seconds(*arguments)
+        if device.last == TALL:
+            now[0] += 1000.0
+        return found
+
+    now = [time.monotonic()]
+    monkeypatch.setattr(tile_search, "device_times", slow)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    order = [DEFAULT, TALL, FLAT, DEEP]
+    monkeypatch.setattr(TileSearch, "_promise", lambda self, tile, product: -order.index(tile))
+    np.testing.assert_array_equal(multiply(search), multiply(Device()))
+    assert FLAT not in device.timed
+    assert kept == [search.found[PRODUCT].winner]
+    assert kept[0].tile == TALL
 
 
 def test_a_maximum_keeps_what_lies_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,11 +172,3 @@ def test_a_maximum_keeps_what_lies_beside_it(monkeypatch: pytest.MonkeyPatch) ->
     np.testing.assert_array_equal(features(search), features(Device()))
     assert search.found[Product(38, 8, 36)].winner.tile == TALL
     assert "refused" in told[0]
-
-
-def test_kernels_are_compiled_in_other_processes() -> None:
-    with CompileAhead("sm_00") as ahead:
-        launch = geometry(1, 1)
-        ahead.start([launch])
-        with pytest.raises(DeviceError):  # no CuPy, or no such architecture
-            ahead.wait(launch)

@@ -189,7 +189,23 @@ def test_untuned_large_products_take_large_tiles_and_small_ones_more_blocks() ->
     for product in ((448, 1024, 12288), (2048, 512, 1024), (32, 512, 1024), (1, 1, 1), (0, 8, 8)):
         tile = chosen(*product)
         assert tile.rows * tile.columns < DEFAULT.rows * DEFAULT.columns, product
+    assert chosen(333, 261, 77).threads == chosen(32, 1024, 2048).threads == 64  # the smallest blocks
     few, many = (
         ceil_div(2048, tile.rows) * ceil_div(512, tile.columns) for tile in (DEFAULT, chosen(2048, 512, 1024))
     )
     assert few < DEVICE.processors <= many
+
+
+def test_blocks_that_are_left_alone_on_a_processor_count_for_less() -> None:
+    tiles, blocks = Tiles(DEVICE), DEVICE.processors
+    assert DEFAULT.resident(shared_limit(DEVICE.capability)) == 2
+    one, two, three, four = (
+        tiles.predicted(DEFAULT, Product(DEFAULT.rows * blocks * count, DEFAULT.columns, 64))
+        for count in (1, 2, 3, 4)
+    )
+    assert two == four == 1.0  # two at once, and two again
+    assert one < three < two
+    assert three == pytest.approx(3 / (2 + 1 / one))
+    assert tiles.predicted(DEFAULT, Product(DEFAULT.rows * (blocks + 1), DEFAULT.columns, 64)) < 0.52
+    lone = Tile(64, 64, 16, 8, 8, 3)  # two warps leave two of four schedulers idle
+    assert tiles.predicted(lone, Product(64 * blocks, 64, 64)) < 0.5

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import fake_cupy
 import numpy as np
 import pytest
@@ -22,7 +24,7 @@ from accel_cli.cuda.device import facts
 from accel_cli.engines import cuda, planner, tiles
 from accel_cli.engines.open import engine_for
 from accel_cli.engines.tuned import Product, Sizes, Tuned, Winner, load_tuned, own_file
-from accel_cli.errors import AccelError, OutputError, UsageError
+from accel_cli.errors import AccelError, DeviceError, OutputError, UsageError
 from accel_cli.kernels.sgemm_tile import DEFAULT
 from accel_cli.model.config import Config, load_config
 from accel_cli.model.generate import obtain_weights
@@ -71,7 +73,10 @@ def tuned(
     monkeypatch.setattr(cuda, "Launcher", lambda *_, **__: device)
     monkeypatch.setattr(tune, "Launcher", lambda *_, **__: device)
     monkeypatch.setattr(tile_search, "device_times", device.times)
-    return tune.tune(config, "cuda:0", 1000.0, told.append, lambda architecture: Compiler()), told
+    kept: list[Tuned] = []
+    found = tune.tune(config, "cuda:0", 1000.0, told.append, kept.append, lambda architecture: Compiler())
+    assert functools.reduce(Tuned.joined, kept) == found
+    return found, told
 
 
 def test_what_was_found_is_what_the_engine_then_takes(
@@ -133,7 +138,7 @@ class TestCommand:
     @pytest.fixture(autouse=True)
     def _found(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(device_module, "missing", lambda: None)
-        monkeypatch.setattr(tune_command, "tune", lambda *_: self.FOUND)
+        monkeypatch.setattr(tune_command, "tune", lambda *values: values[4](self.FOUND) or self.FOUND)
 
     def call(self, config: Config, *arguments: str) -> None:
         line = ["--config", str(config.path), "--device", "cuda:0", *arguments]
@@ -167,6 +172,23 @@ class TestCommand:
         self.call(network, "--output", str(tmp_path / "here.yaml"))
         assert load_tuned(tmp_path / "here.yaml", facts(0)) == self.FOUND
         assert not own_file(facts(0)).exists()
+
+    @pytest.mark.parametrize("ending", [KeyboardInterrupt, SystemExit, DeviceError])
+    def test_whatever_ends_it_early_costs_no_finding(
+        self, network: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: type[BaseException]
+    ) -> None:
+        path = tmp_path / "here.yaml"
+
+        def search(config: Config, place: str, seconds: float, tell: Any, keep: Any) -> Tuned:
+            for found in (Tuned("Fake H200", (), self.FOUND.plans), Tuned("Fake H200", self.FOUND.products)):
+                keep(found)
+                assert [entry.name for entry in tmp_path.glob("*here*")] == ["here.yaml"]
+            raise ending
+
+        monkeypatch.setattr(tune_command, "tune", search)
+        with pytest.raises((ending, click.Abort)):
+            self.call(network, "--output", str(path))
+        assert load_tuned(path, facts(0)) == self.FOUND
 
     def test_a_file_that_is_something_else_is_left_alone(self, network: Config) -> None:
         before = network.path.read_bytes()

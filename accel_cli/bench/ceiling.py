@@ -1,13 +1,17 @@
-"""What a GPU can do at best, measured: fp32 products (no TF32) and copies in its own memory."""
+"""What a GPU can do at best, measured: products in each precision, and copies in its own memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from accel_cli.batches import Floats
 from accel_cli.bench.device_clock import device_times
 from accel_cli.cuda.device import cupy, facts
 from accel_cli.cuda.errors import translated
@@ -17,6 +21,7 @@ from accel_cli.errors import AccelError
 from accel_cli.kernels.sgemm import sgemm
 from accel_cli.numeric import compare
 
+CUBLAS = "cuBLAS"
 SIZE = 4096  # rows, columns and depth of the product
 MEMORY = 1 << 30  # bytes that are copied: many times the second-level cache
 _REPEATS = 10
@@ -25,12 +30,21 @@ _TOLERANCE = 1e-4  # fp32 stays far below it, TF32 does not
 
 @dataclass(frozen=True)
 class Ceiling:
-    """Median rates: `flop` a second by `program` at `size`^3, `memory` bytes a second, read and written."""
+    """Median rates: `flop` a second by `program` at `size`^3, `memory` bytes a second, read and written.
+
+    `flop` is in fp32; `tensor` has the rates of tensor cores by precision, as far as cuBLAS is there.
+    """
 
     program: str
     size: int
     flop: float
     memory: float
+    tensor: dict[str, float] = field(default_factory=dict)
+
+    def of(self, precision: str) -> float | None:
+        """FLOP a second in a precision, None if unknown; what is exact to fp32 is measured by fp32."""
+        alike = {"bf16": "fp16"}.get(precision, precision)
+        return self.flop if precision in ("fp32", "fp32-split") else self.tensor.get(alike)
 
     def as_json(self) -> dict[str, Any]:
         """As it is published."""
@@ -40,10 +54,13 @@ class Ceiling:
             "size": self.size,
             "tflop_per_s": round(tflop, 3),
             "gb_per_s": round(gb, 1),
+            "tensor_tflop_per_s": {key: round(rate / 1e12, 1) for key, rate in self.tensor.items()},
         }
 
     def __str__(self) -> str:
-        return f"{self.flop / 1e12:.1f} TFLOP/s, {self.program} in fp32 at {self.size}^3"
+        rates = {"fp32": self.flop, **self.tensor}
+        told = ", ".join(f"{rate / 1e12:.1f} in {precision}" for precision, rate in rates.items())
+        return f"{self.program} at {self.size}^3: TFLOP/s {told}"
 
 
 def measure_ceiling(index: int, size: int = SIZE, memory: int = MEMORY) -> Ceiling:
@@ -60,7 +77,33 @@ def measure_ceiling(index: int, size: int = SIZE, memory: int = MEMORY) -> Ceili
                 f"no ceiling, because {program} is not exact to fp32 here (TF32 is switched on?): {worst}"
             )
         flop = 2 * size**3 / device_times([product], _REPEATS).median
-        return Ceiling(program, size, flop, 2 * memory / device_times([_copy(memory)], _REPEATS).median)
+        copied = 2 * memory / device_times([_copy(memory)], _REPEATS).median
+        tensor = _tensor(a, b) if program == CUBLAS else {}
+        return Ceiling(program, size, flop, copied, tensor)
+
+
+def _tensor(a: Floats, b: Floats) -> dict[str, float]:
+    """cuBLAS's rates on tensor cores, with fp32 sums."""
+    module, rates = cupy(), {}
+    for precision, dtype in (("tf32", np.float32), ("fp16", np.float16)):
+        x, w = (module.asarray(values.astype(dtype)) for values in (a, b))
+        y = module.empty(a.shape, dtype)
+        with tf32() if precision == "tf32" else nullcontext():
+            seconds = device_times([partial(module.matmul, x, w, out=y)], _REPEATS).median
+        rates[precision] = 2 * len(a) ** 3 / seconds
+    return rates
+
+
+@contextmanager
+def tf32() -> Iterator[None]:
+    """Let cuBLAS round fp32 operands to tf32 meanwhile; CuPy has no public switch but a variable."""
+    linalg = importlib.import_module("cupy._core._routines_linalg")
+    before = linalg.get_compute_type(np.float32)
+    linalg.set_compute_type(np.float32, linalg.COMPUTE_TYPE_TF32)
+    try:
+        yield
+    finally:
+        linalg.set_compute_type(np.float32, before)
 
 
 def _product(index: int, a: Any, b: Any) -> tuple[str, Callable[[], Any]]:
@@ -68,7 +111,7 @@ def _product(index: int, a: Any, b: Any) -> tuple[str, Callable[[], Any]]:
     module, y = cupy(), cupy().empty(a.shape, np.float32)
     try:
         module.matmul(a, b, out=y)
-        return "cuBLAS", lambda: module.matmul(a, b, out=y)
+        return CUBLAS, lambda: module.matmul(a, b, out=y)
     except Exception:  # CuPy raises what it likes where the library is missing
         run, size = Launcher(facts(index)), len(a)
         tile = Tiles(facts(index)).choose(size, size, size)

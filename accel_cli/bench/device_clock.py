@@ -3,36 +3,73 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from accel_cli.bench.measure import Timing
+from accel_cli.cuda import driver
 from accel_cli.cuda.device import cupy
+from accel_cli.cuda.errors import DeviceLost
 from accel_cli.cuda.stopwatch import head_start
 
 _RUN = 1e-3  # seconds that a run of calls takes at least, against the clock's half a microsecond
-_MOST = 50  # calls of a run: they are enqueued within the head start
+_MOST = 50  # calls of a run
+_AHEAD = 0.002, 0.1  # seconds of a head start, at least and at most
+_PATIENCE = 60.0  # seconds after which a device that is still busy will not come back
 
 
-def device_times(calls: Sequence[Callable[[], None]], repeats: int) -> Timing:
-    """The seconds of one call, `repeats` times, after a run that warms up.
+def device_times(calls: Sequence[Callable[[], None]], repeats: int, hopeless: float = math.inf) -> Timing:
+    """The seconds of one call, `repeats` times, after a run that warms up; that one alone if over `hopeless`.
 
     Each run makes its calls in turn, so that calls with operands of their own find none in a cache.
     """
-    endless = itertools.cycle(calls)
-    once = _run(endless, 1)
-    count = 1 if once >= _RUN else min(_MOST, int(_RUN / max(once, 1e-6)) + 1)
-    _run(endless, count)
-    return Timing(tuple(_run(endless, count) for _ in range(repeats)))
+    clock = _Clock(calls)
+    warm = clock.run(1)
+    count = 1 if warm >= _RUN else min(_MOST, int(_RUN / max(warm, 1e-6)) + 1)
+    if count > 1:
+        warm = clock.run(count)
+    return Timing((warm,) if warm > hopeless else tuple(clock.run(count) for _ in range(repeats)))
 
 
-def _run(calls: Any, count: int) -> float:
-    """Seconds of each of `count` calls on the current stream, none of which waits for its launch."""
-    begin, end = cupy().cuda.Event(), cupy().cuda.Event()
-    head_start()
-    begin.record()
-    for call in itertools.islice(calls, count):
-        call()
-    end.record()
-    end.synchronize()
-    return float(cupy().cuda.get_elapsed_time(begin, end)) / 1e3 / count
+class _Clock:
+    """Calls in turn, enqueued within a head start of twice the time that it took before."""
+
+    def __init__(self, calls: Sequence[Callable[[], None]]) -> None:
+        self._calls: Iterator[Callable[[], None]] = itertools.cycle(calls)
+        self._each = 0.0  # seconds that the host took for a call
+
+    def run(self, count: int) -> float:
+        """Seconds of each of `count` calls on the current stream, none of which waits for its launch."""
+        least, most = _AHEAD
+        begin, end = cupy().cuda.Event(), cupy().cuda.Event()
+        head_start(min(most, max(least, 2 * count * self._each)))
+        begin.record()
+        started = time.perf_counter()
+        for call in itertools.islice(self._calls, count):
+            call()
+        self._each = (time.perf_counter() - started) / count
+        end.record()
+        wait(end)
+        return float(cupy().cuda.get_elapsed_time(begin, end)) / 1e3 / count
+
+
+def wait(event: Any) -> None:
+    """Until the device has come to an event. Unlike in CuPy's own waiting, signals are answered meanwhile.
+
+    DeviceLost if that takes a minute: no kernel here is so slow.
+    """
+    end = time.monotonic() + _PATIENCE
+    while not driver.reached(event):
+        if time.monotonic() >= end:
+            raise DeviceLost(f"the device has been busy with one kernel for {_PATIENCE:.0f} seconds")
+        time.sleep(1e-4)
+    event.synchronize()  # which raises whatever went wrong
+
+
+def finish() -> None:
+    """Wait for all that is enqueued on the current stream."""
+    event = cupy().cuda.Event(disable_timing=True)
+    event.record()
+    wait(event)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from accel_cli.bench.ceiling import measure_ceiling
+from accel_cli.bench.ceiling import CUBLAS, measure_ceiling
 from accel_cli.bench.device_clock import device_times
 from accel_cli.bench.gemm_report import GemmReport, GemmRow
 from accel_cli.bench.operands import Matrices, Operands
@@ -26,7 +26,6 @@ from accel_cli.kernels.skinny import WIDEST, skinny
 from accel_cli.numeric import compare
 
 TOLERANCE = 1e-4  # of results about 1: sums in fp32 stay far below it, TF32 does not
-CUBLAS = "cuBLAS"
 # Round ones; those of the school's network at 2,048 sentences (its widths, Toom-Cook, experts separate and
 # folded, fully connected layers); ragged ones.
 PRODUCTS = (

@@ -5,18 +5,20 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from accel_cli.batches import TokenBatch
 from accel_cli.bench import measure
+from accel_cli.bench.ahead import CompileAhead
 from accel_cli.bench.ceiling import measure_ceiling
 from accel_cli.bench.ladder_clock import Clock, Subject
 from accel_cli.bench.ladder_inputs import KINDS, Inputs, make_inputs
 from accel_cli.bench.ladder_peer import peers, require_device
 from accel_cli.bench.ladder_report import LadderReport, LadderRow
+from accel_cli.bench.precompile import compile_all
 from accel_cli.bench.rungs import PACKAGED, Rung, rungs
 from accel_cli.bench.work import layers, total
 from accel_cli.cuda.device import cupy, facts, index_of
@@ -31,7 +33,9 @@ from accel_cli.model.weights import Weights
 from accel_cli.numeric import compare
 from accel_cli.validation import TOLERANCE, Case, check_layers, submitted
 
-_TRACED = 8  # golden sentences that are checked layer by layer; all of them by their logits
+_COMPILING = 60.0  # seconds before the climb, at most
+_TRACED = 8  # golden sentences that are checked layer by layer
+_ALONE = 16  # that are checked by their logits on a rung that computes a sentence at a time; else all
 _INPUTS = {"embeddings": "embeddings", "ids": "tokens"}  # as validation calls them
 
 
@@ -47,10 +51,13 @@ class Job:
     peer: bool = False
 
 
-def run(job: Job, tell: Callable[[str], None]) -> LadderReport:
+def run(
+    job: Job, tell: Callable[[str], None], keep: Callable[[LadderReport], None] = lambda report: None
+) -> LadderReport:
     """Climb. A rung that fails is named in the report, not timed, and the climb goes on.
 
-    Raises AccelError if nothing can be climbed: no such rungs, no device, no goldens.
+    `keep` is given all that is known after each rung. Raises AccelError if nothing can be climbed: no such
+    rungs, no device, no goldens.
     """
     found = rungs(job.folder, job.numbers, job.device)
     spec = found[0].config.model
@@ -66,41 +73,41 @@ def run(job: Job, tell: Callable[[str], None]) -> LadderReport:
         inputs = make_inputs(spec, weights, golden, job.count, locked=index is not None)
     ceiling = None
     if index is not None:
+        if any(rung.plan.gemm == "sgemm" for rung in found):
+            with CompileAhead(facts(index).architecture) as ahead:
+                compile_all(ahead, facts(index), spec.experts, _COMPILING, tell)
         ceiling = measure_ceiling(index)
         tell(f"ceiling: {ceiling}")
     climb = _Climb(spec, weights, golden, inputs, job.repeats)
-    rows: list[LadderRow] = []
-    failed: dict[str, str] = {}
-    for rung in found:
-        _release(index)
-        tell(f"{rung}: {rung.plan}")
-        try:
-            rows += climb.rung(rung)
-        except AccelError as error:
-            failed[str(rung)] = str(error)
-            tell(f"{rung} is not timed: {error}")
-    _release(index)
-    programs: set[str] = set()
-    if job.peer:
-        with _noted(failed, "the peer"):
-            for subject in peers(spec, weights, inputs, f"cuda:{index}", climb.flop, tell):
-                name = f"{subject.program}, {subject.name}"
-                tell(name)
-                programs.add(subject.program)
-                with _noted(failed, name):
-                    rows += climb.timed(subject)
-    return LadderReport(
+    report = LadderReport(
         job.folder.name,
         climb.flop,
         inputs.origin,
         len(inputs),
         len(golden.batch),
         ceiling,
-        rows,
-        failed,
+        [],
+        {},
         None if index is None else facts(index),
-        tuple(programs),
+        complete=False,
     )
+    for rung in found:
+        _release(index)
+        tell(f"{rung}: {rung.plan}")
+        with _noted(report.failed, str(rung), tell, AccelError):
+            report.rows.extend(climb.rung(rung))
+        keep(report)
+    _release(index)
+    if job.peer:
+        with _noted(report.failed, "the peer", tell, AccelError, RuntimeError):
+            for subject in peers(spec, weights, inputs, f"cuda:{index}", climb.flop, tell):
+                name = f"{subject.program}, {subject.name}"
+                tell(name)
+                report = replace(report, programs=(subject.program,))
+                with _noted(report.failed, name, tell, AccelError, RuntimeError):
+                    report.rows.extend(climb.timed(subject))
+                keep(report)
+    return replace(report, complete=True)
 
 
 class _Climb:
@@ -114,31 +121,31 @@ class _Climb:
         self.flop = direct_flop(spec)
 
     def rung(self, rung: Rung) -> list[LadderRow]:
-        """Check a rung, then time it on a fresh engine; AccelError if any result is wrong."""
+        """Check a rung, and time it on a fresh engine; AccelError if any result is wrong."""
+        error = None
+        if rung.plan.device != "cpu":  # whose kernels are compiled here, so that the fresh engine finds them
+            with self._engine(rung) as engine:
+                error = self._checked(engine)
+                self._clock(_subject(rung, engine, self.flop)).cold(KINDS[0])
         with self._engine(rung) as engine:
-            error = max(self._checked(engine, kind) for kind in KINDS)
-        with self._engine(rung) as engine:
-            return self.timed(
-                Subject(
-                    rung.number,
-                    rung.name,
-                    "accel",
-                    engine.plan,
-                    lambda batches: measure.predict(engine, batches).logits,
-                    self.flop,
-                    error,
-                ),
-                cold=True,
-            )
+            subject = _subject(rung, engine, self.flop)
+            first = self._clock(subject).cold(KINDS[0])
+            error = self._checked(engine) if error is None else error
+            return [first, *self.timed(replace(subject, error=error))]
 
-    def timed(self, subject: Subject, *, cold: bool = False) -> list[LadderRow]:
-        """The rows of a subject; `cold` says that its first call is one."""
-        clock = Clock(self._spec, self._inputs, subject, self._repeats)
-        first = [clock.cold(KINDS[0])] if cold else []
-        return first + [row for kind in KINDS for row in clock.warm(kind)]
+    def timed(self, subject: Subject) -> list[LadderRow]:
+        """The rows of a subject that is right."""
+        clock = self._clock(subject)
+        return [row for kind in KINDS for row in clock.warm(kind)]
 
-    def _checked(self, engine: Engine, kind: str) -> float:
+    def _clock(self, subject: Subject) -> Clock:
+        return Clock(self._spec, self._inputs, subject, self._repeats)
+
+    def _checked(self, engine: Engine) -> float:
         """The largest error of the goldens' logits; AccelError if a layer of some, or a logit, is wrong."""
+        return max(self._checked_from(kind, engine) for kind in KINDS)
+
+    def _checked_from(self, kind: str, engine: Engine) -> float:
         golden, case = self._golden, Case(engine.plan, _INPUTS[kind])
         some = min(_TRACED, len(golden.batch))
         expected = {name: values[:some] for name, values in golden.layers.items()}
@@ -147,8 +154,9 @@ class _Climb:
                 raise AccelError(
                     f"with {kind} as input {row.layer} differs from the goldens: {row.difference}"
                 )
-        logits = submitted(engine, self._weights, golden.batch, case).logits
-        worst = compare(logits, golden.layers["logits"], TOLERANCE[engine.plan.precision])
+        count = min(_ALONE if engine.plan.batch == 1 else len(golden.batch), len(golden.batch))
+        logits = submitted(engine, self._weights, golden.batch.rows(0, count), case).logits
+        worst = compare(logits, golden.layers["logits"][:count], TOLERANCE[engine.plan.precision])
         if not worst.passed:
             raise AccelError(f"with {kind} as input the logits differ from the goldens: {worst}")
         return worst.error
@@ -163,13 +171,29 @@ class _Climb:
             engine.close()
 
 
+def _subject(rung: Rung, engine: Engine, flop: int) -> Subject:
+    """A rung, to be timed."""
+    return Subject(
+        rung.number,
+        rung.name,
+        "accel",
+        engine.plan,
+        lambda batches: measure.predict(engine, batches).logits,
+        flop,
+        alike=engine.plan.gemm in ("", "naive", "tiled") and engine.plan.launch != "graph",
+    )
+
+
 @contextmanager
-def _noted(failed: dict[str, str], name: str) -> Iterator[None]:
-    """Whatever a peer does wrong is put down, and ours is not lost; PyTorch's own are RuntimeErrors."""
+def _noted(
+    failed: dict[str, str], name: str, tell: Callable[[str], None], *errors: type[Exception]
+) -> Iterator[None]:
+    """Whatever one does wrong is put down, and the others are not lost; PyTorch's own are RuntimeErrors."""
     try:
         yield
-    except (AccelError, RuntimeError) as error:
+    except errors as error:
         failed[name] = str(error)
+        tell(f"{name} is not timed: {error}")
 
 
 def direct_flop(spec: ModelSpec) -> int:

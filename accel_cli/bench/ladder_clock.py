@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,19 +19,20 @@ from accel_cli.model.config import ModelSpec
 
 ONE_BATCH = 512  # sentences
 COLD = 32  # sentences of the first call
+_FEW = 4  # sentences of the first try
 _PILOT = 0.05  # seconds from which on a rate can be told
 _REPEAT = 0.5  # seconds that a repeat of a slow rung takes at most, about
 _PATIENCE = 2.0  # seconds that a repeat of all sentences may take
-_SLOW = 1.0  # seconds of a repeat from which on there are fewer of them
-_FEWEST = 3
+_BUDGET = {"many": 2.5, "one batch": 1.0}  # seconds after which there are no more repeats of a kind of input
+_FEWEST = 3  # repeats, whatever they take
 
 
 @dataclass(frozen=True)
 class Subject:
     """Who is timed: a rung's engine or, with `rung` None, a peer. `run` gives the logits of batches in order.
 
-    `flop` is a sentence's work in the direct network; `error` the largest one found so far; `least` the
-    sentences of the first try.
+    `flop` is a sentence's work in the direct network; `error` the largest one found so far. With `alike` it
+    does the same for any number of sentences, so that a few warm it up for more; else a whole batch does.
     """
 
     rung: int | None
@@ -40,7 +42,7 @@ class Subject:
     run: Callable[[list[Batch]], Floats]
     flop: int
     error: float = 0.0
-    least: int = 4
+    alike: bool = False
 
 
 class Clock:
@@ -48,6 +50,7 @@ class Clock:
 
     def __init__(self, spec: ModelSpec, inputs: Inputs, subject: Subject, repeats: int) -> None:
         self._spec, self._inputs, self._subject, self._repeats = spec, inputs, subject, repeats
+        self._warm: tuple[object, ...] = ()  # the kind and sizes of the batches that it is warm for
 
     def cold(self, kind: str) -> LadderRow:
         """The first call there is, once."""
@@ -67,24 +70,27 @@ class Clock:
         """Windows of `count` sentences in turn, after a warm-up; the longer they take, the fewer."""
         starts, worst = self._inputs.starts(count), self._warm_up(kind, count)
         timings: list[tuple[float, float]] = []
-        wanted = self._repeats
-        while len(timings) < wanted:
+        end = time.monotonic() + _BUDGET[regime]
+        while len(timings) < self._repeats and (len(timings) < _FEWEST or time.monotonic() < end):
             timing, error = self._once(kind, starts[len(timings) % len(starts)], count)
             timings.append(timing)
             worst = max(worst, error)
-            if timing[0] > _SLOW:
-                wanted = min(self._repeats, max(_FEWEST, int(self._repeats * _SLOW / timing[0])))
         return self._row(kind, regime, count, timings, worst)
 
     def _warm_up(self, kind: str, count: int) -> float:
-        """Run until every shape has its tile and every slot its graph; the largest error seen.
+        """Run until every shape has its tile and every slot its graph, unless they have; the largest error.
 
         A slot captures its graph with the second batch of a kind, and replays it from the third one on.
         """
-        starts, plan = self._inputs.starts(count), self._subject.plan
+        plan = self._subject.plan
+        shape = (kind,) if self._subject.alike else (kind, min(count, plan.batch), count % plan.batch)
+        if shape == self._warm:
+            return 0.0
+        self._warm = shape
         batches = 2 * plan.streams + 1 if plan.launch == "graph" else 1
-        calls = math.ceil(batches / math.ceil(count / plan.batch))
-        return max(self._once(kind, starts[i % len(starts)], count)[1] for i in range(calls))
+        enough = min(count, batches * plan.batch)
+        starts, calls = self._inputs.starts(enough), math.ceil(batches / math.ceil(enough / plan.batch))
+        return max(self._once(kind, starts[i % len(starts)], enough)[1] for i in range(calls))
 
     def _once(self, kind: str, start: int, count: int) -> tuple[tuple[float, float], float]:
         """Seconds (wall, cpu) of one run, and the error of what it computed; AccelError if that is wrong."""
@@ -95,8 +101,8 @@ class Clock:
 
     def _fitting(self, kind: str) -> int:
         """How many sentences: all, or a power of two that takes well under a second, but a whole batch."""
-        most = len(self._inputs)
-        least = count = min(self._subject.least, most)
+        most, plan = len(self._inputs), self._subject.plan
+        least = count = min(_FEW if self._subject.alike else plan.batch, most)
         while True:
             self._warm_up(kind, count)
             seconds = self._once(kind, 0, count)[0][0]
@@ -106,7 +112,7 @@ class Clock:
         rate = count / seconds
         if most <= rate * _PATIENCE:
             return most
-        return max(least, min(self._subject.plan.batch, most), 1 << int(math.log2(max(1.0, rate * _REPEAT))))
+        return max(least, min(plan.batch, most), 1 << int(math.log2(max(1.0, rate * _REPEAT))))
 
     def _row(
         self, kind: str, regime: str, count: int, timings: list[tuple[float, float]], error: float

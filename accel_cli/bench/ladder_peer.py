@@ -52,8 +52,9 @@ def peers(
     plan = Plan(device, "fp32", "direct", "separate", _BATCH, 1)
     program = f"pytorch {torch.__version__}"
     eager = _Run(torch, network, device, len(spec.widths))
-    yield Subject(None, "eager", program, plan, eager, flop, least=_BATCH)
+    yield Subject(None, "eager", program, plan, eager, flop)
     # every shape is compiled by itself, so there must be few: of a batch, and of 512 sentences
+    tell("compiling PyTorch's network")
     compiled = _Run(torch, torch.compile(network.__call__, dynamic=False), device, len(spec.widths))
     try:
         for kind in KINDS:
@@ -61,7 +62,7 @@ def peers(
     except Exception as error:  # the compiler needs a compiler of C and more, and fails in its own ways
         tell(f"PyTorch's compiler does not work here: {str(error).splitlines()[0]}")
         return
-    yield Subject(None, "compiled", program, plan, compiled, flop, least=_BATCH)
+    yield Subject(None, "compiled", program, plan, compiled, flop)
 
 
 class _Run:

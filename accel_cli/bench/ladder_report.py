@@ -15,8 +15,9 @@ from accel_cli.bench.terminal import console, table
 from accel_cli.provenance import provenance
 
 REGIMES = {
-    "many": "all sentences asked for, or, where they take long, as many as take about half a second; warm",
-    "one batch": "512 sentences, warm; other ones in each repeat",
+    "many": "all sentences asked for, or, where they take long, as many as take about half a second; warm;"
+    " repeated as often as was asked for, or, where that takes long, for some seconds, at least three times",
+    "one batch": "512 sentences, warm; other ones in each repeat; likewise",
     "cold": "the first 32 sentences of a fresh engine, once: kernels are compiled before,"
     " and loaded inside the clock",
 }
@@ -56,12 +57,14 @@ class LadderReport:
     failed: dict[str, str]  # why a rung was not timed
     gpu: Any = None  # cuda.device.DeviceFacts
     programs: tuple[str, ...] = ()
+    complete: bool = True  # or more is to come
 
     def as_json(self) -> dict[str, Any]:
         """The report as it is published."""
         return {
             "suite": "ladder",
             "ladder": self.name,
+            "complete": self.complete,
             **provenance(self.gpu, self.programs),
             "sentences": {"origin": self.origin, "count": self.count},
             "checked_sentences": self.checked,
@@ -82,6 +85,7 @@ class LadderReport:
         seconds, figure = row.figure.timing.seconds, row.figure
         rate = self.flop * figure.rate
         first, before = self._rungs(row)
+        ceiling = self.ceiling and self.ceiling.of(figure.plan.precision)
         return {
             "rung": row.rung,
             "name": row.name,
@@ -93,7 +97,7 @@ class LadderReport:
             "x_first": None if first is None else short(figure.rate / first.figure.rate),
             "x_before": None if before is None else short(figure.rate / before.figure.rate),
             "tflop_per_s": short(rate / 1e12),
-            "percent_of_ceiling": None if self.ceiling is None else short(100 * rate / self.ceiling.flop),
+            "percent_of_ceiling": None if not ceiling else short(100 * rate / ceiling),
             "flop_per_byte": short(figure.work.flop / figure.work.bytes),
         }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from accel_cli import resources
 from accel_cli.engines.base import Plan
-from accel_cli.engines.open import device_for
+from accel_cli.engines.open import capability_of, device_for
 from accel_cli.engines.planner import make_plan
 from accel_cli.errors import DeviceError, UsageError
 from accel_cli.model.config import Config, load_config
@@ -73,7 +73,9 @@ def _rung(number: int, name: str, path: Path, device: str) -> Rung:
     config = load_config(path)
     wanted = "auto" if config.plan.device == "cpu" else device
     try:
-        plan = make_plan(config.model, config.plan, device_for(config.plan, wanted), embeddings=True)
+        place = device_for(config.plan, wanted)
+        capability = capability_of(place)
+        plan = make_plan(config.model, config.plan, place, embeddings=True, capability=capability)
     except DeviceError as error:
         raise DeviceError(f"rung {number} ({name}): {error}, or leave it out with --rungs") from error
     return Rung(number, name, config, plan)

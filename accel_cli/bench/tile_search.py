@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Protocol
 
 import numpy as np
 
-from accel_cli.bench.device_clock import device_times
+from accel_cli.bench.device_clock import device_times, finish
 from accel_cli.cuda.device import DeviceFacts, cupy
 from accel_cli.cuda.errors import DeviceLost, translated
 from accel_cli.engines.tiles import Tiles
@@ -27,19 +27,18 @@ _REPEATS = 5
 _TURNS = 3
 _BETTER = 1.005  # times as fast as the present tile, or it stays: less is noise
 _HOPELESS = 1.3  # times the fastest tile's seconds in a first run, beyond which no second one is made
-_FIRST = 0.6  # of the time for a product goes into shapes, the rest into steps and stages
+_SHAPES, _STEPS = (
+    0.5,
+    0.85,
+)  # of the time for a product: until then shapes, then steps and stages; then the best
 _FINALISTS = 3  # whose other steps and stages are tried
 
 
 class Compiler(Protocol):
     """Has kernels compiled before they are launched (see bench.ahead)."""
 
-    def start(self, launches: Iterable[Launch]) -> None:
-        """Begin with these, in their order, and with none of those before that have not begun yet."""
-        ...
-
-    def wait(self, launch: Launch) -> None:
-        """Until a launch that was started is compiled; DeviceError if that fails."""
+    def compiled(self, launches: Iterable[Launch], end: float) -> Iterator[tuple[Launch, str]]:
+        """Each launch as soon as it is compiled, and what went wrong, or ""; until `end`, monotonic."""
         ...
 
 
@@ -69,16 +68,22 @@ class TileSearch:
     """
 
     def __init__(
-        self, run: Runner, device: DeviceFacts, compiler: Compiler, tell: Callable[[str], None]
+        self,
+        run: Runner,
+        device: DeviceFacts,
+        compiler: Compiler,
+        tell: Callable[[str], None],
+        keep: Callable[[Winner], None] = lambda winner: None,
     ) -> None:
-        self._run, self._device, self._compiler, self._tell = run, device, compiler, tell
+        self._run, self._device, self._compiler = run, device, compiler
+        self._tell, self._keep = tell, keep
         self._rule = Tiles(device)
         self._deadline: float | None = None
         self.products: list[Product] = []
         self.found: dict[Product, Found] = {}
 
     def begin(self, seconds: float) -> None:
-        """Search from now on, for about so long."""
+        """Search from now on, for about so long. Products that come later than that keep their tiles."""
         self._deadline = time.monotonic() + seconds
 
     def __call__(self, launch: Launch, *arguments: Any) -> None:
@@ -87,12 +92,14 @@ class TileSearch:
             product = product_of(launch, arguments)
             if product not in self.products:
                 self.products.append(product)
-            if self._deadline is not None and product not in self.found:
-                left = max(0.0, self._deadline - time.monotonic())
+            left = 0.0 if self._deadline is None else self._deadline - time.monotonic()
+            if left > 0 and product not in self.found:
                 share = left / max(1, len(self.products) - len(self.found))
                 with translated(f"trying tiles for {product}"):
-                    self.found[product] = self._search(Trial(self._run, launch, arguments), product, share)
-                self._tell(str(self.found[product]))
+                    found = self._search(Trial(self._run, launch, arguments), product, share)
+                self.found[product] = found
+                self._keep(found.winner)
+                self._tell(str(found))
                 return
         self._run(launch, *arguments)
 
@@ -104,12 +111,12 @@ class TileSearch:
         legal = [tile for tile in candidates(self._device.capability) if STEP % tile.depth == 0]
         plain = [tile for tile in legal if (tile.depth, tile.stages) == (DEPTH, STAGES)]
         plain.sort(key=lambda tile: -self._promise(tile, product))
-        self._try(trial, plain, times, begin + _FIRST * seconds)
+        self._try(trial, plain, times, begin + _SHAPES * seconds)
         finalists = {_shape(tile) for tile in sorted(times, key=times.__getitem__)[:_FINALISTS]}
-        self._try(trial, [tile for tile in legal if _shape(tile) in finalists], times, begin + seconds)
-        final = self._in_turns(
-            trial, dict.fromkeys((before, *sorted(times, key=times.__getitem__)[:_FINALISTS]))
-        )
+        deeper = [tile for tile in legal if _shape(tile) in finalists]
+        self._try(trial, deeper, times, begin + _STEPS * seconds)
+        best_ones = sorted(times, key=times.__getitem__)[:_FINALISTS]
+        final = self._in_turns(trial, dict.fromkeys((before, *best_ones)), begin + seconds)
         trial.restore()
         best = min(final, key=final.__getitem__)
         if final[before] < final[best] * _BETTER:
@@ -119,20 +126,21 @@ class TileSearch:
         )
         return Found(winner, present, len(times))
 
-    def _in_turns(self, trial: Trial, tiles: Iterable[Tile]) -> dict[Tile, float]:
+    def _in_turns(self, trial: Trial, tiles: Iterable[Tile], end: float) -> dict[Tile, float]:
         """The seconds of some tiles, in turns, so that a drifting clock rate is nobody's advantage."""
-        turns = [{tile: trial.seconds(tile) for tile in tiles} for _ in range(_TURNS)]
+        turns: list[dict[Tile, float]] = []
+        while not turns or (len(turns) < _TURNS and time.monotonic() < end):
+            turns.append({tile: trial.seconds(tile) for tile in tiles})
         return {tile: median(turn[tile] for turn in turns) for tile in tiles}
 
     def _try(self, trial: Trial, tiles: list[Tile], times: dict[Tile, float], end: float) -> None:
-        """Check and time tiles that have no time yet, until `end`."""
-        launches = {tile: trial.launch(tile) for tile in tiles if tile not in times}
-        self._compiler.start(launches.values())
-        for tile, launch in launches.items():
-            if time.monotonic() >= end:
-                return
+        """Check and time tiles that have no time yet, as they are compiled, until `end`."""
+        launches = {trial.launch(tile): tile for tile in tiles if tile not in times}
+        for launch, fault in self._compiler.compiled(launches, end):
+            tile = launches[launch]
             try:
-                self._compiler.wait(launch)
+                if fault:
+                    raise DeviceError(fault)
                 with translated(f"trying the tile {numbers(tile)}"):
                     if not trial.right(tile):
                         raise WrongTile("its result differs from that of the tile in use")
@@ -161,7 +169,7 @@ class Trial:
         self.product = product_of(launch, arguments)
         self.tile = Tile(*(self._constants[name] for name in ("BM", "BN", "BK", "TM", "TN", "STAGES")))
         self._y = _named(arguments)["y"]
-        cupy().cuda.get_current_stream().synchronize()
+        finish()
         self._before = self._y.copy()  # a maximum goes on from what lies there
         self._right = self._result(self.tile)
 
@@ -176,14 +184,9 @@ class Trial:
         return bool((self._result(tile) == self._right).all())
 
     def seconds(self, tile: Tile, hopeless: float = float("inf")) -> float:
-        """The median of some runs, or the first one's time if that is over `hopeless`."""
+        """The median of some runs, or the first one if that is over `hopeless`."""
         launch = self.launch(tile)
-
-        def call() -> None:
-            self._run(launch, *self.arguments)
-
-        first = device_times([call], 1).median
-        return first if first > hopeless else median(device_times([call], _REPEATS).seconds)
+        return device_times([lambda: self._run(launch, *self.arguments)], _REPEATS, hopeless).median
 
     def restore(self) -> None:
         """Leave the right result behind."""
@@ -197,7 +200,7 @@ class Trial:
         else:
             self._y.data.memset_async(0xFF, self._y.nbytes, stream)
         self._run(self.launch(tile), *self.arguments)
-        stream.synchronize()
+        finish()
         return self._y.view(np.uint32).copy()
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from accel_cli.batches import TokenBatch
-from accel_cli.bench.work import layers
+from accel_cli.bench.work import VALUE_BYTES, layers
 from accel_cli.engines.base import Plan
 from accel_cli.kernels.windows import count_windows
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.toomcook import toom_cook
 
-_SIZE = 4  # bytes of a value
 _HEAD = ("gate", "experts", "fc.", "logits")
 
 
@@ -25,7 +24,9 @@ def bytes_each(spec: ModelSpec, plan: Plan, kind: str, batch: int) -> float:
     sentences = TokenBatch.from_rows(np.zeros((batch, spec.length), np.int32))
     work = layers(spec, plan, sentences)
     head = sum(part.bytes for name, part in work.items() if name.startswith(_HEAD)) / batch
-    return head + _SIZE * (_activations(spec, plan, kind) + _weights(spec, plan) / batch)
+    size = VALUE_BYTES[plan.precision]
+    given = (VALUE_BYTES["fp32"] - size) * spec.length * spec.embedding if kind == "embeddings" else 0
+    return head + given + size * (_activations(spec, plan, kind) + _weights(spec, plan) / batch)
 
 
 def _weights(spec: ModelSpec, plan: Plan) -> int:

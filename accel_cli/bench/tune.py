@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from accel_cli.bench import measure
 from accel_cli.bench.ahead import CompileAhead
 from accel_cli.bench.check import Truth, truth
 from accel_cli.bench.inputs import Sentences, generated
+from accel_cli.bench.precompile import compile_all
 from accel_cli.bench.tile_search import Compiler, TileSearch
 from accel_cli.cuda.device import DeviceFacts, cupy, facts, index_of
 from accel_cli.cuda.errors import translated
@@ -21,10 +23,10 @@ from accel_cli.cuda.launcher import Launcher
 from accel_cli.engines.base import Plan
 from accel_cli.engines.cuda_layers import Layers
 from accel_cli.engines.cuda_slots import Room, Slot
-from accel_cli.engines.open import engine_for
+from accel_cli.engines.open import capability_of, engine_for
 from accel_cli.engines.planner import make_plan
 from accel_cli.engines.tiles import Tiles
-from accel_cli.engines.tuned import Sizes, Tuned, network
+from accel_cli.engines.tuned import Sizes, Tuned, Winner, network
 from accel_cli.errors import UsageError
 from accel_cli.model.config import Config
 from accel_cli.model.generate import obtain_weights
@@ -39,6 +41,7 @@ STREAMS = (1, 2, 3, 4)
 SENTENCES = 16384
 _REPEATS = 3
 _FIRST = 0.3  # of the time goes into batch and streams
+_GRACE = 120.0  # seconds past the end, after which something hangs
 
 
 def tune(
@@ -46,27 +49,46 @@ def tune(
     device: str,
     seconds: float,
     tell: Tell,
+    keep: Callable[[Tuned], None] = lambda found: None,
     compiler: Callable[[str], CompileAhead] = CompileAhead,
 ) -> Tuned:
     """What is fastest for a configuration on `device` ("cuda:N"), found in about so many seconds.
 
-    The batch and the streams are searched where the configuration leaves them open. UsageError for a
-    device or a plan without products by sgemm; AccelError if a result is wrong before anything is timed.
+    The batch and the streams are searched where the configuration leaves them open. `keep` is given each
+    finding at once. UsageError for a device or a plan without products by sgemm; AccelError if a result is
+    wrong before anything is timed.
     """
     if device == "cpu":
         raise UsageError("--device cpu: there is nothing to tune on a CPU; name a GPU with --device cuda:N")
-    plan = make_plan(config.model, config.plan, device)
+    plan = make_plan(config.model, config.plan, device, capability=capability_of(device))
     if plan.gemm != "sgemm":
         raise UsageError(
             f"{config.path}: the plan's gemm is {plan.gemm}, which has no tiles to choose; say `gemm: sgemm`"
         )
     job = _Job(config, plan, tell)
-    end = time.monotonic() + seconds
-    sizes, plan = job.sizes(time.monotonic() + _FIRST * seconds)
-    with compiler(job.device.architecture) as ahead:
-        search = job.tiles(plan, ahead, end)
-    winners = tuple(found.winner for found in search.found.values())
-    return Tuned(job.device.name, winners, (sizes,) if sizes else ())
+    name, end = job.device.name, time.monotonic() + seconds
+    with _ended_after(seconds + _GRACE), compiler(job.device.architecture) as ahead:
+        if not (config.plan.batch and config.plan.streams):  # each batch would compile tiles of its own
+            compile_all(ahead, job.device, config.model.experts, _FIRST * seconds, tell)
+        sizes, plan = job.sizes(time.monotonic() + _FIRST * seconds)
+        best = Tuned(name, (), (sizes,) if sizes else ())
+        if sizes:
+            keep(best)
+        search = job.tiles(plan, ahead, end, lambda winner: keep(Tuned(name, (winner,))))
+    return best.joined(Tuned(name, tuple(found.winner for found in search.found.values())))
+
+
+@contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """End this process, saying where it was, if what is in here takes so long.
+
+    This needs no lock of the interpreter's: a driver that does not come back may be called with it held.
+    """
+    faulthandler.dump_traceback_later(seconds, exit=True, file=2)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 class _Job:
@@ -100,12 +122,12 @@ class _Job:
         self._tell(f"batch {best.batch}, streams {best.streams}: {best.sentences_per_s:,.0f} sentences/s")
         return best, plan
 
-    def tiles(self, plan: Plan, compiler: Compiler, end: float) -> TileSearch:
+    def tiles(self, plan: Plan, compiler: Compiler, end: float, keep: Callable[[Winner], None]) -> TileSearch:
         """Meet every product of one batch, then search tiles for each, all on one stream and in turn."""
         quiet = replace(plan, streams=1, allocation="once", order="in_turn", launch="stream")
         batch = self._batches(plan.batch)[0]
         with cupy().cuda.Device(self.device.index), translated("tuning"):
-            search = TileSearch(Launcher(self.device), self.device, compiler, self._tell)
+            search = TileSearch(Launcher(self.device), self.device, compiler, self._tell, keep)
             layers = Layers(self._spec, self._weights, quiet, Tiles(self.device), search, embeddings=False)
             cupy().cuda.get_current_stream().synchronize()
             room = Room.of(self._spec, plan.batch, embeddings=False)
@@ -117,6 +139,10 @@ class _Job:
             search.begin(max(0.0, end - time.monotonic()))
             logits = slot.start(part).fetch().logits[: len(self._truth)]
             self._truth.error("the plan with other tiles", logits, plan.precision)
+        if missed := len(search.products) - len(search.found):
+            self._tell(
+                f"no time was left for {missed} of {len(search.products)} products; give more --seconds"
+            )
         return search
 
     def _rate(self, plan: Plan) -> float:

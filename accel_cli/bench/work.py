@@ -25,7 +25,8 @@ from accel_cli.model.reference import layer_names
 from accel_cli.model.toomcook import toom_cook
 
 _ID = 4  # bytes of a token id
-VALUE_BYTES = {"fp32": 4}  # of one weight or activation
+# Of one weight or activation; split ones are two halves.
+VALUE_BYTES = {"fp32": 4, "fp32-split": 4, "tf32": 4, "fp16": 2, "bf16": 2}
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
 from accel_cli.bench import gemm, gemm_report, ladder, ladder_report
+from accel_cli.bench.elapsed import elapsed
 from accel_cli.bench.inputs import TOKENS
 from accel_cli.bench.peers import PEERS
 from accel_cli.bench.picture import drawn, require_matplotlib
@@ -17,8 +19,8 @@ from accel_cli.bench.tables import show
 from accel_cli.commands import HELP
 from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options, say
 from accel_cli.cuda.device import choose
-from accel_cli.errors import AccelError, UsageError
-from accel_cli.text.writers import opened_output
+from accel_cli.errors import AccelError, OutputError, UsageError
+from accel_cli.text.writers import claim, opened_output
 
 
 @click.command(context_settings=HELP)
@@ -152,25 +154,46 @@ class LadderFailed(AccelError):
 def climb(job: ladder.Job, report: str | None, overwrite: bool, pictures: tuple[str, ...]) -> None:
     """Measure a ladder, print it, write its figures and draw them; LadderFailed if a rung was not timed."""
     require_matplotlib(pictures)
+    figures = Figures(report, overwrite)
     with ExitStack() as stack:
-        file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
         drawings = {path: stack.enter_context(opened_output(path, overwrite)) for path in pictures}
-        found = ladder.run(job, say)
+        found = ladder.run(job, elapsed(say), figures.keep)
+        figures.keep(found)
         if report != "-":
             ladder_report.show(found)
-        if file is not None:
-            file.write(found.text().encode())
         for path, picture in drawings.items():
             picture.write(drawn(found.as_json(), Path(path).suffix))
     if found.failed:
         raise LadderFailed(f"not timed: {', '.join(found.failed)}")
 
 
+class Figures:
+    """The file of a ladder's figures, whole after every rung: a climb that is cut short is not lost.
+
+    OutputError at once if it cannot be written: minutes of measuring must not end in "no such folder".
+    """
+
+    def __init__(self, path: str | None, overwrite: bool) -> None:
+        self._path, self._overwrite = path, overwrite
+        if path is not None and path != "-":
+            folder = claim(path, overwrite).parent
+            if not os.access(folder, os.W_OK):
+                raise OutputError(f"cannot write into {folder}; name a file in another folder")
+
+    def keep(self, found: ladder_report.LadderReport) -> None:
+        """Write what is known; to stdout only when that is all."""
+        if self._path is None or (self._path == "-" and not found.complete):
+            return
+        with opened_output(self._path, self._overwrite) as file:
+            file.write(found.text().encode())
+        self._overwrite = True  # it is ours now
+
+
 def products(device: str, repeats: int, report: str | None, overwrite: bool) -> None:
     """Measure matrix products on a GPU, print them and write their figures."""
     with ExitStack() as stack:
         file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
-        found = gemm.run(device, repeats, say)
+        found = gemm.run(device, repeats, elapsed(say))
         if report != "-":
             gemm_report.show(found)
         if file is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from accel_cli import resources
+from accel_cli.bench.elapsed import elapsed
 from accel_cli.bench.tune import tune
 from accel_cli.commands import HELP
 from accel_cli.commands.options import configured, model_options, option, plan_options, say
@@ -45,7 +46,8 @@ def command(
 ) -> None:
     """Find the tiles of matrix products, the batch and the streams that are fastest for a model on a GPU.
 
-    Every tile is checked before it is timed. None changes any result.
+    Every tile is checked before it is timed. None changes any result. What is found is kept at once, so
+    Ctrl-C costs no finding.
 
     \b
     accel tune --config school
@@ -65,13 +67,29 @@ def command(
             if output is not None:
                 raise OutputError(f"{error}; what is in that file would be lost: name another one") from error
             say(f"{error}; this file is made anew")
-    found = tune(loaded, place, seconds, say)
     if output is None:
         path = resources.writable_cache("tuned") / path.name
-    with beside(str(path), overwrite=True) as temporary:
-        Path(temporary).write_text(known.joined(found).text(), "utf-8")
+    file = _File(path, known)
+    try:
+        found = tune(loaded, place, seconds, elapsed(say), file.keep)
+    finally:
+        if file.kept:
+            say(f"wrote {path}")
     for plan in found.plans:
         click.echo(f"--batch {plan.batch} --streams {plan.streams}: {plan.sentences_per_s:,.0f} sentences/s")
     for one in found.products:
         click.echo(f"{one.product}: {numbers(one.tile)} {one.tflops:.1f} TFLOP/s")
-    say(f"wrote {path}")
+
+
+class _File:
+    """Holds all that was found so far, whole at any time: what ends the search early costs no finding."""
+
+    def __init__(self, path: Path, known: Tuned) -> None:
+        self._path, self._known, self.kept = path, known, False
+
+    def keep(self, found: Tuned) -> None:
+        """Write a finding, beside or in the place of older ones."""
+        self._known = self._known.joined(found)
+        with beside(str(self._path), overwrite=True) as temporary:
+            Path(temporary).write_text(self._known.text(), "utf-8")
+        self.kept = True

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from accel_cli.cuda import driver
 from accel_cli.cuda.device import cupy
 from accel_cli.kernels.base import Launch, Runner
 
@@ -70,6 +70,6 @@ class Stopwatch:
         self._marks.append((name, constants, begin, end))
 
 
-def head_start() -> None:
+def head_start(seconds: float | None = None) -> None:
     """Hold the current stream up, so that what is enqueued meanwhile waits for no launch between events."""
-    cupy().cuda.get_current_stream().launch_host_func(time.sleep, _HEAD_START)
+    driver.hold(cupy().cuda.get_current_stream(), _HEAD_START if seconds is None else seconds)

@@ -12,17 +12,21 @@ from accel_cli.engines.tuned import Product, findings
 from accel_cli.kernels.base import ceil_div
 from accel_cli.kernels.sgemm_tile import USUAL, Tile, shared_limit
 
-_BUSY = 256  # threads that keep a processor busy while some of them wait
-
 
 class Tiles:
     """The tiles for the products of one device."""
 
     def __init__(self, device: DeviceFacts) -> None:
+        self.device = device
         self._processors = device.processors
+        self._limit = shared_limit(device.capability)
         self._tuned = list(findings(device))
-        limit = shared_limit(device.capability)
-        self._usual = {tile: factor for tile, factor in USUAL.items() if tile.legal(limit)}
+        self._usual = {tile: factor for tile, factor in USUAL.items() if tile.legal(self._limit)}
+
+    def all(self) -> list[Tile]:
+        """Whatever may be chosen; first those that take longest to compile: that make most a thread."""
+        known = [one.tile for tuned in self._tuned for one in tuned.products]
+        return sorted({*known, *self._usual}, key=lambda tile: -tile.thread_rows * tile.thread_columns)
 
     def choose(self, rows: int, columns: int, depth: int, batch: int = 1) -> Tile:
         """The tile for `batch` products of [rows, depth] and [depth, columns]."""
@@ -34,9 +38,21 @@ class Tiles:
         return max(self._usual, key=lambda tile: self.predicted(tile, product) * self._usual[tile])
 
     def predicted(self, tile: Tile, product: Product) -> float:
-        """The share of the device's work that a tile turns into results, judged by its blocks alone."""
+        """The share of the device's work that a tile turns into results, judged by its blocks alone.
+
+        The processor that has most blocks takes as many at once as it holds; the last ones may be fewer, and
+        then leave it idle now and then.
+        """
         blocks = product.batch * ceil_div(product.rows, tile.rows) * ceil_div(product.columns, tile.columns)
         most = ceil_div(blocks, self._processors)  # blocks of the processor that has most
-        done = most * self._processors * tile.rows * tile.columns
-        busy = min(1.0, math.sqrt(most * tile.threads / _BUSY))
-        return busy * product.batch * product.rows * product.columns / done
+        held = tile.resident(self._limit)
+        rounds, rest = divmod(most, held)
+        last = rest / _busy(rest * tile.threads) if rest else 0.0
+        time = rounds * held / _busy(held * tile.threads) + last
+        outputs = product.batch * product.rows * product.columns
+        return outputs / (time * self._processors * tile.rows * tile.columns)
+
+
+def _busy(threads: int) -> float:
+    """The share of its time that a processor computes: each of its four schedulers wants two warps."""
+    return min(1.0, threads / 128) * math.pow(min(1.0, threads / 256), 0.2)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar, ceil_div, check_shape
-from accel_cli.kernels.sgemm_tile import DEFAULT, TIGHT, USUAL, Tile
+from accel_cli.kernels.sgemm_tile import DEFAULT, USUAL, Tile
 
 KERNEL = Kernel(
     "sgemm",
@@ -51,12 +51,13 @@ class Epilogue(IntEnum):
     RELU = 1
     GETMAX = 2
     EXPERTS = 3
+    EXPERTS_RELU = 4  # on tensor cores only
 
 
 def variants() -> list[Launch]:
     """One launch for each source of rows, epilogue and bias that the functions below ask for.
 
-    The other usual tiles come with a bias, and in convolutions; left out are those in the TIGHT tile.
+    The other usual tiles come with a bias, and in convolutions.
     """
     stored = [
         geometry(1, 1, epilogue=e, bias=b) for e in (Epilogue.STORE, Epilogue.RELU) for b in (True, False)
@@ -65,12 +66,22 @@ def variants() -> list[Launch]:
     pooled = [
         geometry(1, 1, 1, source, Epilogue.GETMAX, tile=tile)
         for tile in USUAL
-        if tile != TIGHT
         for source in (Rows.WINDOWS, Rows.IDS)
     ]
     experts = max(WEIGHED)
     weighed = geometry(1, experts, 1, Rows.MATRIX, Epilogue.EXPERTS, experts=experts)
     return [*stored, *others, *pooled, weighed]
+
+
+def kinds(tile: Tile, experts: int) -> list[Launch]:
+    """One launch for each variant in which the engines take a tile."""
+    stored = ((Epilogue.STORE, True), (Epilogue.RELU, True), (Epilogue.STORE, False))
+    pooled = (Rows.WINDOWS, Rows.IDS)
+    return [
+        *(geometry(1, 1, 1, source, Epilogue.GETMAX, tile=tile) for source in pooled),
+        *(geometry(1, 1, epilogue=epilogue, bias=bias, tile=tile) for epilogue, bias in stored),
+        geometry(1, experts, 1, Rows.MATRIX, Epilogue.EXPERTS, experts=experts, tile=tile),
+    ]
 
 
 def geometry(

@@ -44,17 +44,23 @@ class Tile:
             and self.shared_bytes <= shared_limit
         )
 
+    def resident(self, shared_limit: int) -> int:
+        """Blocks that a processor holds at once, of the variant that holds fewest."""
+        fitting = 512 // self._registers * 128 // self.threads
+        return max(1, min(fitting, shared_limit // (self.shared_bytes + _RESERVED)))
+
     @property
     def _registers(self) -> int:
-        """About what a thread takes, as the kernel estimates it: sums, two sets of operands, addresses."""
+        """About what a thread takes, as the kernel estimates it for the variant that takes most: with ids."""
         operands = 2 * (self.thread_rows + self.thread_columns)
         rows = self.rows // (self.threads // 8)
-        return max(72, self.thread_rows * self.thread_columns + operands + rows + 28)
+        return max(72, self.thread_rows * self.thread_columns + operands + rows + 44)
 
+
+_RESERVED = 1 << 10  # bytes of shared memory that CUDA takes for itself, of each block
 
 DEFAULT = Tile(128, 128, 8, 16, 8, 3)
 SMALL = Tile(64, 64, 16, 8, 8, 3)  # for products with too few tiles of 128 for all processors
-TIGHT = Tile(64, 128, 16, 8, 8, 3)  # of its 128 registers a thread, a convolution spills a few
 
 # A tile's step along k divides this where it must serve any product, and with it every embedding whose words
 # a product's loads gather.
@@ -65,13 +71,17 @@ STEP = 16
 USUAL = {
     Tile(128, 256, 16, 16, 8, 2): 1.0,
     DEFAULT: 0.98,
-    TIGHT: 0.95,
-    SMALL: 0.95,
+    Tile(64, 128, 16, 8, 8, 3): 0.95,
+    SMALL: 0.94,
     Tile(64, 64, 16, 4, 8, 4): 0.86,
     Tile(64, 64, 16, 4, 4, 4): 0.7,
+    Tile(32, 32, 16, 4, 4, 4): 0.6,
 }
 
-_BLOCKS = ((128, 128), (128, 256), (256, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64))
+_BLOCKS = (
+    *((128, 128), (128, 256), (256, 128), (128, 64), (64, 128), (64, 64)),
+    *((64, 32), (32, 64), (32, 128), (128, 32), (32, 32)),
+)
 _THREADS = ((8, 16), (16, 8), (8, 8), (4, 8), (8, 4), (4, 4))
 
 

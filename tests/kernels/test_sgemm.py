@@ -15,6 +15,7 @@ from kernels.packed import pack
 from kernels.ragged import offsets_of, windows
 
 TINY = Tile(32, 32, 8, 4, 4, 2)  # 64 threads
+TIGHT, LEAST = Tile(64, 128, 16, 8, 8, 3), Tile(32, 32, 16, 4, 4, 4)
 TALL = Tile(64, 32, 8, 8, 4, 3)  # a warp of 4 x 8 threads
 
 # (M, N, K) about TINY and its steps of k: 1, less one, whole, one more, what divides nothing, two bands.
@@ -59,7 +60,7 @@ def test_multiplies_and_adds_the_bias(backend: Backend, rows: int, columns: int,
     check(multiply(backend, a, weight, bias, TINY), product(a, weight) + bias)
 
 
-@pytest.mark.parametrize("tile", [DEFAULT, TALL], ids=str)
+@pytest.mark.parametrize("tile", [DEFAULT, TALL, TIGHT, LEAST], ids=str)
 def test_every_tile_gives_the_same_bits(backend: Backend, tile: Tile) -> None:
     a, weight, bias = random_floats(131, 37), random_floats(66, 37, seed=1), random_floats(66)
     got = multiply(backend, a, weight, bias, tile)
@@ -166,6 +167,16 @@ def test_candidates_are_legal() -> None:
         assert SMALL in tiles
         assert all(tile.shared_bytes <= shared_limit(capability) for tile in tiles)
     assert not Tile(128, 128, 8, 16, 16, 2).legal(shared_limit((9, 0)))
+    for block in ((256, 128), (128, 256)):  # 512 threads have 128 registers each, and would spill
+        assert not Tile(*block, 16, 8, 8, 3).legal(shared_limit((9, 0)))
+
+
+def test_a_processor_holds_what_registers_and_shared_memory_allow() -> None:
+    limit = shared_limit((9, 0))
+    held = {tile: tile.resident(limit) for tile in (DEFAULT, TIGHT, LEAST)}
+    assert held == {DEFAULT: 2, TIGHT: 3, LEAST: 12}
+    assert Tile(64, 128, 16, 8, 8, 5).resident(shared_limit((8, 6))) == 1  # 62 kB of 99
+    assert Tile(128, 256, 16, 16, 8, 2).resident(limit) == 1
 
 
 def test_refuses_what_does_not_fit() -> None:
