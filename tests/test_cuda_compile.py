@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT, Accel, clean_environment
+from conftest import Accel
 
+from accel_cli.commands import kernels
 from accel_cli.cuda import cache as module
 from accel_cli.cuda.cache import KernelCache
-from accel_cli.cuda.compiler import ARCHITECTURES, compile_kernel, compiler_version, options, usage
+from accel_cli.cuda.compiler import ARCHITECTURES, Usage, compile_kernel, compiler_version, options, usage
+from accel_cli.cuda.disassembler import INSTALL, disassembler, matrix_instructions
 from accel_cli.errors import DeviceError
 from accel_cli.kernels.base import Launch
 from accel_cli.kernels.catalogue import variants
@@ -25,8 +27,15 @@ def label(launch: Launch) -> str:
     return "-".join([launch.kernel.name, *(f"{key}={value}" for key, value in launch.defines)])
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("launch", variants(), ids=label)
+EXISTING = [
+    pytest.param(launch, architecture, id=f"{label(launch)}-{architecture}")
+    for launch in variants()
+    for architecture in ARCHITECTURES
+    if launch.kernel.exists_for(architecture)
+]
+
+
+@pytest.mark.parametrize(("launch", "architecture"), EXISTING)
 def test_every_variant_compiles_without_spills(launch: Launch, architecture: str) -> None:
     cubin, log = compile_kernel(launch.kernel.name, options(architecture, launch.defines))
     assert cubin.startswith(b"\x7fELF")
@@ -36,6 +45,7 @@ def test_every_variant_compiles_without_spills(launch: Launch, architecture: str
     threads = launch.block[0] * launch.block[1] * launch.block[2]
     assert found.registers * threads <= 65536
     assert "warning" not in log, log
+    assert "Performance Loss" not in log, log  # products that wait for each other, for the want of registers
 
 
 def test_the_architectures_are_those_that_are_promised() -> None:
@@ -78,39 +88,98 @@ def test_the_second_use_compiles_nothing(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert KernelCache("sm_90a").cubin("relu", (("THREADS", 256),)) == path
 
 
-def test_the_command(accel: Accel) -> None:
-    done = accel("kernels", "--arch", "sm_90a")
-    out = done.stdout.decode()
-    assert done.returncode == 0, out + done.stderr.decode()
-    assert f"NVRTC {compiler_version()}" in out
-    names = [line.split()[0] for line in out.splitlines()[2:]]
-    assert names == [launch.kernel.name for launch in variants()]
+Command = Callable[..., list[list[str]]]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run `accel kernels` for some kernels, in one variant each; gives the words of its lines."""
+
+    def call(*names: str, architecture: str = "sm_90a") -> list[list[str]]:
+        few = {launch.kernel.name: launch for launch in variants() if launch.kernel.name in names}
+        monkeypatch.setattr(kernels, "variants", lambda: list(few.values()))
+        kernels.command.main(["--arch", architecture], standalone_mode=False)
+        return [line.split() for line in capsys.readouterr().out.splitlines()]
+
+    return call
+
+
+def test_the_command(command: Command) -> None:
+    version, *_, heading, relu, softmax = command("relu", "softmax")
+    assert version == ["NVRTC", compiler_version()]
+    assert heading == ["kernel", "arch", "registers", "shared", "stack", "spills", "matrix", "constants"]
+    assert relu[:2] + relu[3:] == ["relu", "sm_90a", "0", "0", "0", "-", "THREADS=256"]
+    assert softmax[0] == "softmax"
+
+
+def test_the_command_for_what_there_is_not(accel: Accel) -> None:
     bad = accel("kernels", "--arch", "sm_10")
     assert bad.returncode == 1
     assert "does not compile" in bad.stderr.decode()
     assert "Traceback" not in bad.stderr.decode()
 
 
-SPILL = """
-import sys
-sys.argv = ["accel", "kernels", "--arch", "sm_90a"]
-from accel_cli.commands import kernels
-kernels.usage = lambda log: kernels_usage(log).__class__(255, 0, 0, 8)
-from accel_cli.cuda.compiler import usage as kernels_usage
-from accel_cli.commands import main
-main()
-"""
+def test_a_spill_is_an_error(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "usage", lambda log: Usage(255, 0, 0, 8))
+    words = "memory by relu for sm_90a, softmax for sm_90a; use smaller tiles"
+    with pytest.raises(kernels.KernelsSpill, match=words):
+        command("relu", "softmax")
 
 
-def test_a_spill_is_an_error(tiny_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", SPILL],
-        capture_output=True,
-        timeout=120,
-        check=False,
-        cwd=ROOT,
-        env=clean_environment(tiny_path),
-    )
-    assert done.returncode == 1
-    assert b"registers are spilled to memory by embedding for sm_90a, " in done.stderr
-    assert b"use smaller tiles" in done.stderr
+# Matrix instructions
+
+needs_disassembler = pytest.mark.skipif(disassembler() is None, reason=f"no cuobjdump: {INSTALL}")
+
+
+@needs_disassembler
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_tensor_cores_are_used(command: Command, architecture: str) -> None:
+    *_, mma, last = command("relu", "mma_gemm", "wgmma_gemm", architecture=architecture)
+    if architecture == "sm_90a":
+        assert last[0] == "wgmma_gemm"
+        assert last[7] == "HGMMA"
+    else:
+        mma = last  # the other one does not exist
+    assert mma[0] == "mma_gemm"
+    assert mma[7] == "HMMA"
+    assert int(mma[6]) > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "counts", "words"),
+    [
+        ("mma_gemm", {}, "mma_gemm for sm_90a with -, expected HMMA alone"),
+        ("wgmma_gemm", {}, "wgmma_gemm for sm_90a with -, expected HGMMA alone"),
+        ("wgmma_gemm", {"HGMMA": 4, "HMMA": 2}, "wgmma_gemm for sm_90a with 4 HGMMA 2 HMMA, expected HGMMA"),
+    ],
+)
+def test_other_instructions_are_an_error(
+    command: Command, monkeypatch: pytest.MonkeyPatch, name: str, counts: dict[str, int], words: str
+) -> None:
+    monkeypatch.setattr(kernels, "disassembler", lambda: Path("cuobjdump"))
+    monkeypatch.setattr(kernels, "matrix_instructions", lambda tool, cubin: counts)
+    with pytest.raises(kernels.WrongInstructions, match=words):
+        command("relu", name)
+
+
+def test_without_a_disassembler(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "disassembler", lambda: None)
+    _, note, _, mma = command("mma_gemm")
+    assert " ".join(note) == f"matrix instructions are not counted: {INSTALL}"
+    assert mma[6] == "-"
+
+
+def test_where_a_disassembler_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packaged, other = tmp_path / "nvidia/cu13/bin/cuobjdump", tmp_path / "bin/cuobjdump"
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.setenv("PATH", str(other.parent))
+    assert disassembler() is None
+    for path in (packaged, other):
+        path.parent.mkdir(parents=True)
+        path.write_text("#!/bin/sh\necho cannot read $1 >&2; exit 3\n")
+        path.chmod(0o755)
+    assert disassembler() == other  # what is packaged lacks its other half
+    packaged.with_name("nvdisasm").touch()
+    assert disassembler() == packaged
+    with pytest.raises(DeviceError, match="cuobjdump fails: cannot read --dump-sass; install `nvidia-"):
+        matrix_instructions(packaged, b"cubin")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tensor_calls import TENSOR_CALLS
 
 from accel_cli import resources
 from accel_cli.kernels.argmax import argmax
@@ -157,6 +158,7 @@ CALLS: list[tuple[str, Call]] = [
     ("transpose", lambda run: transpose(run, f(2, 5, 3), f(2, 3, 5))),
     ("window_max", lambda run: window_max(run, f(9, 6), i(9), f(2, 12), 6)),
     ("windows", lambda run: windows(run, i(3), 3, i(9), i(9))),
+    *TENSOR_CALLS,
 ]
 
 

@@ -33,10 +33,18 @@ class Scalar:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel: its file in kernels_cu/ and its entry point share `name`."""
+    """A kernel: its file in kernels_cu/ and its entry point share `name`.
+
+    `architectures`, as the compiler names them, are those that it exists for; none are all.
+    """
 
     name: str
     parameters: tuple[Array | Scalar, ...]
+    architectures: tuple[str, ...] = ()
+
+    def exists_for(self, architecture: str) -> bool:
+        """Whether the compiler takes it for an architecture."""
+        return not self.architectures or architecture in self.architectures
 
     def pack(self, arguments: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments as the kernel's types, or TypeError, ValueError or OverflowError."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from accel_cli.kernels import (
     argmax,
+    cast,
     concat,
     conv1d,
     embedding,
@@ -11,7 +12,9 @@ from accel_cli.kernels import (
     getmax,
     im2col,
     linear,
+    mma_gemm,
     pack_taps,
+    pack_tiles,
     relu,
     scale_add,
     sgemm,
@@ -21,10 +24,12 @@ from accel_cli.kernels import (
     toomcook_output,
     toomcook_weights,
     transpose,
+    wgmma_gemm,
     window_max,
     windows,
 )
 from accel_cli.kernels.base import Launch
+from accel_cli.kernels.tensor_operands import Output
 
 
 def variants() -> list[Launch]:
@@ -48,6 +53,7 @@ def variants() -> list[Launch]:
         *sgemm.variants(),
         *(skinny.geometry(1, outputs) for outputs in (2, 4)),
         *_toomcook(),
+        *_tensor(),
     ]
 
 
@@ -63,4 +69,16 @@ def _toomcook() -> list[Launch]:
         ),
         *(toomcook_output.geometry(tokens, products, 1, 1, 1, vector=vector) for vector in (1, 4)),
         *(toomcook_weights.geometry(width, 1, 1) for width in (3, 5, 7, 9)),
+    ]
+
+
+def _tensor() -> list[Launch]:
+    """Operands of tensor cores of every kind, and their products."""
+    stored = (Output.FP16, Output.BF16, Output.TF32, Output.SPLIT)
+    return [
+        *(cast.geometry(1, output, packed) for output in stored for packed in (False, True)),
+        *(transpose.geometry(1, 1, 1, output) for output in stored),
+        *(pack_tiles.geometry(1, 1, output) for output in stored),
+        *mma_gemm.variants(),
+        *wgmma_gemm.variants(),
     ]

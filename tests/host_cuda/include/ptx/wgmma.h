@@ -114,8 +114,9 @@ inline void wgmma_fence(host_cuda::Site site = host_cuda::Site::here()) {
 }
 inline void wgmma_commit_group() { host_cuda::commit_group(host_cuda::Queue::products); }
 template <int open>
-void wgmma_wait_group() {
+void wgmma_wait_group(host_cuda::Site site = host_cuda::Site::here()) {
     host_cuda::wait_group(host_cuda::Queue::products, open);
+    host_cuda::check_warpgroup("wgmma.wait_group", site);  // of all lanes: none goes on before the others' have ended
 }
 
 inline unsigned long long wgmma_descriptor(const void* tile, unsigned leading, unsigned stride, Swizzle swizzle,
