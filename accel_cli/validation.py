@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from accel_cli.batches import Batch, EmbeddingBatch, Predictions, TokenBatch
 from accel_cli.engines.base import Engine, Plan
-from accel_cli.engines.open import engine_for
+from accel_cli.engines.open import capability_of, engine_for
 from accel_cli.engines.planner import available_plans, make_plan
 from accel_cli.model.config import Config
 from accel_cli.model.golden import Golden
@@ -21,7 +21,7 @@ from accel_cli.numeric import Difference, compare
 from accel_cli.text.tokenizer import Tokenizer
 
 # The largest error allowed in any layer, by the measure of accel_cli.numeric.
-TOLERANCE = {"fp32": 1e-4}
+TOLERANCE = {"fp32": 1e-4, "fp32-split": 1e-4, "tf32": 5e-3, "fp16": 5e-3, "bf16": 5e-2}
 _TRACED_WHOLE = 4  # sentences whose embeddings and convolutions are compared as well
 
 
@@ -53,8 +53,10 @@ def cases(config: Config, devices: list[str]) -> list[Case]:
     """Every plan of every device for tokens, and its preferred one for embeddings."""
     found = []
     for device in devices:
-        found += [Case(plan, "tokens") for plan in available_plans(config.model, config.plan, device)]
-        plan = make_plan(config.model, config.plan, device, embeddings=True)
+        capability = capability_of(device)
+        plans = available_plans(config.model, config.plan, device, capability=capability)
+        found += [Case(plan, "tokens") for plan in plans]
+        plan = make_plan(config.model, config.plan, device, embeddings=True, capability=capability)
         found.append(Case(plan, "embeddings"))
     return found
 

@@ -31,12 +31,13 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class TestRungs:
-    def test_the_packaged_ladder_has_eleven_over_the_school_network(self, gpu: None) -> None:
+    def test_the_packaged_ladder_climbs_over_the_school_network(self, gpu: None) -> None:
         found = rungs(PACKAGED, None, "auto")
         assert [rung.number for rung in found] == sorted(ladders.WHOLE)
         assert {rung.config.model for rung in found} == {load_config("school").model}
-        assert [rung.plan.device for rung in found] == ["cpu"] + ["cuda:0"] * 10
-        assert {rung.plan.precision for rung in found} == {"fp32"}
+        assert [rung.plan.device for rung in found] == ["cpu"] + ["cuda:0"] * 16
+        precisions = [rung.plan.precision for rung in found]
+        assert precisions == ["fp32"] * 11 + ["fp16", "tf32", "bf16", "fp16", "fp32-split", "fp32-split"]
 
     def test_some_of_them_on_another_gpu(self, gpu: None, folder: Path) -> None:
         found = rungs(folder, numbers("0,9-10"), "cuda:1")
@@ -57,17 +58,17 @@ class TestRungs:
             numbers(text)
 
     def test_refusals(self, gpu: None, own: Path, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match=r"has no rung 12; there are 0, 1, .*10"):
-            rungs(own, frozenset({1, 12}), "auto")
+        with pytest.raises(UsageError, match=r"has no rung 17; there are 0, 1, .*10"):
+            rungs(own, frozenset({1, 17}), "auto")
         with pytest.raises(UsageError, match=r"no rungs there; they are files like 00-cpu.yaml"):
             rungs(tmp_path, None, "auto")
         with pytest.raises(UsageError, match=r"--device cpu: a rung says where it runs; .*--rungs 0"):
             rungs(own, None, "cpu")
 
     def test_other_models_are_refused(self, own: Path) -> None:
-        (own / "11-other.yaml").write_text("extends: 00-cpu.yaml\nmodel: {filters: 9}\n")
-        with pytest.raises(UsageError, match=r"11-other.yaml: another model than that of rung 0 \(cpu\)"):
-            rungs(own, frozenset({0, 11}), "auto")
+        (own / "17-other.yaml").write_text("extends: 00-cpu.yaml\nmodel: {filters: 9}\n")
+        with pytest.raises(UsageError, match=r"17-other.yaml: another model than that of rung 0 \(cpu\)"):
+            rungs(own, frozenset({0, 17}), "auto")
 
     @pytest.mark.parametrize(
         ("key", "message"), [("length", "set model.length"), ("golden", "no rung is timed unchecked")]

@@ -28,6 +28,38 @@ def test_what_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     assert make_plan(SCHOOL, PlanSpec(), "cuda:1") == school
 
 
+TENSOR = {"gemm": "wgmma", "convolution": "implicit", "epilogue": "fused", "order": "side_by_side"}
+OF_A_PRECISION = [
+    ("fp16", (9, 0), TENSOR),
+    ("tf32", (8, 0), {**TENSOR, "gemm": "mma"}),
+    ("bf16", (10, 0), {**TENSOR, "gemm": "mma"}),
+    ("fp32-split", (9, 0), {**TENSOR, "convolution": "toomcook", "order": "in_turn"}),
+]
+
+
+@pytest.mark.parametrize(("precision", "capability", "expected"), OF_A_PRECISION)
+def test_what_tensor_cores_prefer(
+    precision: str, capability: tuple[int, int], expected: dict[str, str]
+) -> None:
+    plan = make_plan(SCHOOL, PlanSpec(precision=precision), "cuda:0", capability=capability)
+    assert {key: getattr(plan, key) for key in expected} == expected
+
+
+def test_wgmma_is_refused_on_other_devices() -> None:
+    with pytest.raises(ConfigError) as caught:
+        make_plan(SCHOOL, PlanSpec(precision="fp16", gemm="wgmma"), "cuda:0", capability=(8, 6))
+    assert str(caught.value) == (
+        "gemm: wgmma is not available on cuda of capability 8.6, it needs 9.0; available: mma"
+    )
+
+
+def test_tensor_cores_weigh_at_most_four_experts() -> None:
+    with pytest.raises(
+        ConfigError, match="precision: tf32 is not available on cuda for 5 experts, more than 4"
+    ):
+        make_plan(replace(SCHOOL, experts=5), PlanSpec(precision="tf32"), "cuda:0")
+
+
 def test_embeddings_are_never_folded() -> None:
     assert make_plan(RAGGED, PlanSpec(), "cpu", embeddings=True).convolution == "im2col"
     with pytest.raises(ConfigError) as caught:
@@ -36,18 +68,26 @@ def test_embeddings_are_never_folded() -> None:
     assert str(caught.value) == words
 
 
+BESIDE = {
+    "naive": {"convolution": "direct"},
+    "tiled": {"convolution": "direct"},
+    "wgmma": {"precision": "fp16"},
+    "mma": {"precision": "fp16"},
+    "in_turn": {"convolution": "direct"},
+    "side_by_side": {"convolution": "implicit"},
+    "separate": {"gemm": "tiled"},
+}  # what a choice takes
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("key", [key for key in CHOICES if key != "device"])
 def test_every_choice_is_taken_or_refused_by_name(device: str, key: str) -> None:
     kind = device.partition(":")[0]
     able = ABILITIES[kind].get(key, ())
-    takes = {"gemm": "convolution", "order": "convolution"}
     for choice in CHOICES[key]:
         wanted = replace(PlanSpec(), **{key: choice})
-        if kind == "cuda" and key in takes:
-            wanted = replace(
-                wanted, convolution="implicit" if choice in ("sgemm", "side_by_side") else "direct"
-            )
+        if kind == "cuda" and choice in BESIDE:
+            wanted = replace(wanted, **BESIDE[choice])
         if choice in able:
             plan = make_plan(RAGGED, wanted, device)
             assert getattr(plan, key) == choice
@@ -64,6 +104,11 @@ WITHOUT = [
     ("epilogue: fused", "gemm: tiled", "separate"),
     ("order: side_by_side", "convolution: im2col", "in_turn"),
     ("launch: graph", "allocation: per_call", "stream"),
+    ("gemm: mma", "precision: fp32", "sgemm, tiled, naive"),
+    ("gemm: sgemm", "precision: bf16", "wgmma, mma"),
+    ("convolution: toomcook", "precision: fp16", "implicit"),
+    ("convolution: im2col", "precision: fp32-split", "implicit, toomcook"),
+    ("epilogue: separate", "precision: tf32", "fused"),
 ]
 
 

@@ -27,6 +27,7 @@ from accel_cli.cuda.stopwatch import Span, Stopwatch
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_layers import Layers
 from accel_cli.engines.cuda_slots import CudaPart, Room, Slot
+from accel_cli.engines.tensor_products import Values
 from accel_cli.engines.tiles import Tiles
 from accel_cli.errors import AccelWarning, DeviceError
 from accel_cli.model.config import ModelSpec
@@ -120,7 +121,7 @@ class CudaEngine:
             for part in self._parts(batch):
 
                 def keep(name: str, value: Any, part: Batch = part) -> None:
-                    array = cupy().asnumpy(value)
+                    array = value.floats() if isinstance(value, Values) else cupy().asnumpy(value)
                     if name.startswith("convolution."):
                         inside = self._windows(part, int(name.partition(".")[2]))
                         array = array[inside] if len(array) == len(inside) else array

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from accel_cli.batches import Floats
 from accel_cli.cuda.buffers import empty
 from accel_cli.cuda.device import cupy
 from accel_cli.cuda.ranges import named
@@ -87,6 +88,35 @@ class Head:
         observe("logits", logits)
 
 
+@dataclass(frozen=True)
+class Together:
+    """All experts as one layer: row hidden * width + expert of `weight` and `bias` is an expert's output.
+
+    They are filled up to a `width` of 1, 2 or 4 by ones whose gate is exactly 0: their bias in `gate` is
+    -infinity.
+    """
+
+    gate: Layer
+    weight: Floats
+    bias: Floats
+    width: int
+
+
+def side_by_side(gate: Layer, layers: Sequence[Layer]) -> Together:
+    """Experts, at most four, as their fused products read them."""
+    width = next(size for size in WEIGHED if size >= len(layers))
+    more = width - len(layers)
+    outputs, inputs = layers[0].weight.shape
+    weight = np.zeros((outputs, width, inputs), np.float32)
+    bias = np.zeros((outputs, width), np.float32)
+    for number, layer in enumerate(layers):
+        weight[:, number], bias[:, number] = layer.weight, layer.bias
+    padded = Layer(
+        np.pad(gate.weight, ((0, more), (0, 0))), np.pad(gate.bias, (0, more), constant_values=-np.inf)
+    )
+    return Together(padded, weight.reshape(-1, inputs), bias.ravel(), width)
+
+
 class _Separate:
     """A product for each expert, then their weighted sum."""
 
@@ -110,26 +140,15 @@ class _Separate:
 
 
 class _Fused:
-    """One product for all experts, side by side a value, weighed in its epilogue.
-
-    Experts fill up to 1, 2 or 4 by ones whose gate is exactly 0: their bias in the gate is -infinity.
-    """
+    """One product for all experts, weighed in its epilogue."""
 
     def __init__(self, gate: Layer, layers: Sequence[Layer], products: Products, run: Runner) -> None:
         self._run, self._products = run, products
-        self.count = len(layers)
-        self.width = next(size for size in WEIGHED if size >= self.count)
-        more = self.width - self.count
-        self.gate = products.prepare(
-            np.pad(gate.weight, ((0, more), (0, 0))), np.pad(gate.bias, (0, more), constant_values=-np.inf)
-        )
-        outputs, inputs = layers[0].weight.shape
-        weight = np.zeros((outputs, self.width, inputs), np.float32)
-        bias = np.zeros((outputs, self.width), np.float32)
-        for number, layer in enumerate(layers):
-            weight[:, number], bias[:, number] = layer.weight, layer.bias
-        self._weight = products.packed(weight.reshape(-1, inputs)[:, :, None])
-        self._bias = cupy().asarray(bias.ravel())
+        together = side_by_side(gate, layers)
+        self.count, self.width = len(layers), together.width
+        self.gate = products.prepare(together.gate.weight, together.gate.bias)
+        self._weight = products.packed(together.weight[:, :, None])
+        self._bias = cupy().asarray(together.bias)
 
     def buffer(self, sentences: int) -> None:
         """Nothing is kept between product and sum."""

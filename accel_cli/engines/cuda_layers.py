@@ -10,9 +10,14 @@ from accel_cli.cuda.ranges import named
 from accel_cli.cuda.streams import Branches
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_convolution import Convolution, Direct, Implicit, Sentences, Stored
-from accel_cli.engines.cuda_head import Head, HeadBuffers
+from accel_cli.engines.cuda_head import Head
 from accel_cli.engines.cuda_products import Products
-from accel_cli.engines.cuda_toomcook import ToomCook
+from accel_cli.engines.cuda_toomcook import SgemmPoints, ToomCook
+from accel_cli.engines.tensor_convolution import TensorImplicit
+from accel_cli.engines.tensor_head import TensorHead
+from accel_cli.engines.tensor_products import TensorProducts
+from accel_cli.engines.tensor_tiles import TensorTiles
+from accel_cli.engines.tensor_toomcook import TensorPoints
 from accel_cli.engines.tiles import Tiles
 from accel_cli.kernels.argmax import argmax
 from accel_cli.kernels.base import Runner
@@ -27,7 +32,7 @@ class Activations:
 
     convolution: Any
     features: Any
-    head: HeadBuffers
+    head: Any
     branches: Branches
 
 
@@ -39,8 +44,18 @@ class Layers:
     ) -> None:
         self._spec, self._run = spec, run
         self._branches = len(spec.widths) if plan.order == "side_by_side" else 0
-        products = Products(plan.gemm, tiles, run, fused=plan.epilogue == "fused")
+        folded = plan.experts == "folded"
         self._convolution: Convolution
+        self._head: Head | TensorHead
+        if plan.precision != "fp32":
+            tensors = TensorProducts(plan.precision, TensorTiles(plan.gemm, tiles.device), run)
+            if plan.convolution == "toomcook":
+                self._convolution = ToomCook(spec, weights, TensorPoints(tensors, run), run)
+            else:
+                self._convolution = TensorImplicit(spec, weights, tensors, run, embeddings=embeddings)
+            self._head = TensorHead(spec, weights, tensors, run, folded=folded)
+            return
+        products = Products(plan.gemm, tiles, run, fused=plan.epilogue == "fused")
         if plan.convolution == "direct":
             self._convolution = Direct(spec, weights, run)
         elif plan.convolution == "im2col":
@@ -48,8 +63,8 @@ class Layers:
         elif plan.convolution == "implicit":
             self._convolution = Implicit(spec, weights, products, run, embeddings=embeddings)
         else:
-            self._convolution = ToomCook(spec, weights, products, run)
-        self._head = Head(spec, weights, products, run, folded=plan.experts == "folded")
+            self._convolution = ToomCook(spec, weights, SgemmPoints(products, run), run)
+        self._head = Head(spec, weights, products, run, folded=folded)
 
     def buffers(self, sentences: int, tokens: int) -> Activations:
         """Room for at most so many sentences and tokens."""

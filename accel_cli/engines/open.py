@@ -18,9 +18,16 @@ def device_for(wanted: PlanSpec, device: str) -> str:
     return choose(wanted.device if device == "auto" else device)
 
 
+def capability_of(device: str) -> tuple[int, int]:
+    """The compute capability of "cuda:N"; (0, 0) of a CPU."""
+    return (0, 0) if device == "cpu" else facts(index_of(device)).capability
+
+
 def plan_for(config: Config, device: str = "auto", *, embeddings: bool = False) -> Plan:
     """The plan for a configuration on `device`, with the batch and the streams that tuning found for it."""
-    plan = make_plan(config.model, config.plan, device_for(config.plan, device), embeddings=embeddings)
+    place = device_for(config.plan, device)
+    capability = capability_of(place)
+    plan = make_plan(config.model, config.plan, place, embeddings=embeddings, capability=capability)
     if plan.device == "cpu" or embeddings:  # it is tuned with tokens as input
         return plan
     gpu = facts(index_of(plan.device))

@@ -7,6 +7,7 @@ import os
 
 from accel_cli.engines.base import Plan
 from accel_cli.errors import ConfigError
+from accel_cli.kernels.sgemm import WEIGHED
 from accel_cli.model.config import CHOICES, ModelSpec, PlanSpec
 from accel_cli.model.toomcook import MOST_TOKENS
 
@@ -18,10 +19,10 @@ ABILITIES: dict[str, dict[str, tuple[str, ...]]] = {
         "experts": ("folded", "separate"),
     },
     "cuda": {
-        "precision": ("fp32",),
+        "precision": ("fp32", "fp32-split", "tf32", "fp16", "bf16"),
         "convolution": ("toomcook", "implicit", "im2col", "direct"),
         "experts": ("folded", "separate"),
-        "gemm": ("sgemm", "tiled", "naive"),
+        "gemm": ("sgemm", "wgmma", "mma", "tiled", "naive"),
         "epilogue": ("fused", "separate"),
         "copies": ("pinned", "pageable"),
         "allocation": ("once", "per_call"),
@@ -37,7 +38,9 @@ _WHY = {
     "toomcook": "the fewest multiplications without folding",
     "implicit": "windows are found by the product's loads",
     "im2col": "works for every input and every product",
-    "sgemm": "the fastest product",
+    "sgemm": "the fastest product in fp32",
+    "wgmma": "the fastest product of Hopper's tensor cores",
+    "mma": "the product of any tensor cores",
     "fused": "saves a trip through memory",
     "pinned": "copies run beside compute",
     "once": "nothing is allocated while it runs",
@@ -46,37 +49,59 @@ _WHY = {
     "graph": "batches are alike, and a graph costs one launch",
     "stream": "sentences have any length, so no two batches are alike",
 }
-# What a choice takes of another key.
-_NEEDS = {
-    ("convolution", "toomcook"): ("gemm", "sgemm"),
-    ("convolution", "implicit"): ("gemm", "sgemm"),
-    ("epilogue", "fused"): ("gemm", "sgemm"),
-    ("order", "side_by_side"): ("convolution", "implicit"),
-    ("launch", "graph"): ("allocation", "once"),
+_TENSOR = ("fp32-split", "tf32", "fp16", "bf16")  # precisions of tensor cores
+_PLAIN, _FUSING = ("sgemm", "tiled", "naive"), ("sgemm", "wgmma", "mma")
+# What a choice takes of other keys.
+_NEEDS: dict[tuple[str, str], dict[str, tuple[str, ...]]] = {
+    **{("gemm", gemm): {"precision": ("fp32",)} for gemm in _PLAIN},
+    **{("gemm", gemm): {"precision": _TENSOR} for gemm in ("wgmma", "mma")},
+    ("convolution", "toomcook"): {"precision": ("fp32", "fp32-split"), "gemm": _FUSING},
+    ("convolution", "implicit"): {"gemm": _FUSING},
+    ("convolution", "im2col"): {"precision": ("fp32",), "gemm": _PLAIN},
+    ("convolution", "direct"): {"precision": ("fp32",), "gemm": _PLAIN},
+    ("epilogue", "fused"): {"gemm": _FUSING},
+    ("epilogue", "separate"): {"precision": ("fp32",), "gemm": _PLAIN},
+    ("order", "side_by_side"): {"convolution": ("implicit",)},
+    ("launch", "graph"): {"allocation": ("once",)},
 }
-_ORDER = ("gemm", *(key for key in CHOICES if key not in ("gemm", "device")))
+_FIRST = ("precision", "gemm")
+_ORDER = (*_FIRST, *(key for key in CHOICES if key not in (*_FIRST, "device")))
+HOPPER = (9, 0)
 _BATCH = {"cpu": 4096, "cuda": 2048}
 _CUDA_STREAMS = 3
 
 
-def make_plan(spec: ModelSpec, wanted: PlanSpec, device: str, *, embeddings: bool = False) -> Plan:
+def make_plan(
+    spec: ModelSpec,
+    wanted: PlanSpec,
+    device: str,
+    *,
+    embeddings: bool = False,
+    capability: tuple[int, int] = HOPPER,
+) -> Plan:
     """The plan for a model on `device` ("cpu" or "cuda:N"), or ConfigError if it cannot be had there.
 
-    `embeddings` says that the input is embeddings instead of tokens.
+    `embeddings` says that the input is embeddings instead of tokens; `capability` is a GPU's.
     """
     kind = device.partition(":")[0]
     where = f"{kind} with embeddings as input" if embeddings else kind
+    missing = ("wgmma",) if capability != HOPPER else ()
     reasons: dict[str, str] = {}
     chosen: dict[str, str] = {}
     for key in _ORDER:
-        asked, able = getattr(wanted, key), _able(spec, key, kind, chosen, embeddings=embeddings)
+        asked = getattr(wanted, key)
+        able = tuple(
+            choice
+            for choice in _able(spec, key, kind, chosen, embeddings=embeddings)
+            if choice not in missing
+        )
         if asked == "auto" and able:
             chosen[key], reasons[key] = able[0], _WHY[able[0]]
         elif asked in able:
             chosen[key], reasons[key] = asked, "asked for"
         elif asked != "auto":
             there = f"available: {', '.join(able)}" if able else "leave it out"
-            reason = _obstacle(spec, key, asked, chosen)
+            reason = _obstacle(spec, key, asked, chosen, capability)
             raise ConfigError(f"{key}: {asked} is not available on {where}{reason}; {there}")
     batch = wanted.batch or _BATCH[kind]
     streams = wanted.streams or (cores() if kind == "cpu" else _CUDA_STREAMS)
@@ -101,6 +126,8 @@ def _able(
     refused.update(choice for choice in able if _missing(key, choice, chosen))
     if key == "convolution" and spec.widest > min(spec.max_tokens, MOST_TOKENS):
         refused.add("toomcook")
+    if key == "precision" and spec.experts > WEIGHED[-1]:
+        refused.update(_TENSOR)
     able = tuple(choice for choice in able if choice not in refused)
     if spec.length is None:  # chunks of long sentences overlap, and no two batches are alike
         last = ("toomcook", "graph")
@@ -108,11 +135,17 @@ def _able(
     return able
 
 
-def _obstacle(spec: ModelSpec, key: str, asked: str, chosen: dict[str, str]) -> str:
-    """What stands in the way of a choice that the device itself can make."""
+def _obstacle(
+    spec: ModelSpec, key: str, asked: str, chosen: dict[str, str], capability: tuple[int, int]
+) -> str:
+    """What stands in the way of a choice that its kind of device can make."""
     missing = _missing(key, asked, chosen)
     if missing:
         return f" with {missing}: {chosen[missing]}"
+    if asked == "wgmma" and capability != HOPPER:
+        return f" of capability {capability[0]}.{capability[1]}, it needs {HOPPER[0]}.{HOPPER[1]}"
+    if asked in _TENSOR and spec.experts > WEIGHED[-1]:
+        return f" for {spec.experts} experts, more than {WEIGHED[-1]}"
     if "gemm" in chosen and asked == "toomcook":
         return f" for a convolution over {spec.widest} tokens"
     return ""
@@ -120,12 +153,14 @@ def _obstacle(spec: ModelSpec, key: str, asked: str, chosen: dict[str, str]) -> 
 
 def _missing(key: str, choice: str, chosen: dict[str, str]) -> str | None:
     """The key that was chosen otherwise than a choice takes it."""
-    need, value = _NEEDS.get((key, choice), (None, ""))
-    return need if need is not None and chosen.get(need, value) != value else None
+    needs = _NEEDS.get((key, choice), {})
+    return next((need for need in needs if need in chosen and chosen[need] not in needs[need]), None)
 
 
-def available_plans(spec: ModelSpec, wanted: PlanSpec, device: str) -> list[Plan]:
-    """Every way that this kind of device offers to compute the network from tokens, the preferred one first.
+def available_plans(
+    spec: ModelSpec, wanted: PlanSpec, device: str, *, capability: tuple[int, int] = HOPPER
+) -> list[Plan]:
+    """Every way that such a device offers to compute the network from tokens, the preferred one first.
 
     The ways of moving data and launching kernels are as `wanted`.
     """
@@ -137,7 +172,7 @@ def available_plans(spec: ModelSpec, wanted: PlanSpec, device: str) -> list[Plan
     for choices in itertools.product(*(ABILITIES[kind][key] for key in keys)):
         asked = wanted.overridden(**dict(zip(keys, choices, strict=True)))
         try:
-            plans.append(make_plan(spec, asked, device))
+            plans.append(make_plan(spec, asked, device, capability=capability))
         except ConfigError:
             continue  # these choices do not go together
     return plans

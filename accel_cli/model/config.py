@@ -19,10 +19,10 @@ MOST = {"batch": 1 << 20, "streams": 64}
 # What a plan may say, key by key; `auto` leaves the choice to the device.
 CHOICES = {
     "device": ("cpu", "cuda"),
-    "precision": ("fp32",),
+    "precision": ("fp32", "fp32-split", "tf32", "fp16", "bf16"),
     "convolution": ("direct", "im2col", "implicit", "toomcook", "folded"),
     "experts": ("separate", "folded"),
-    "gemm": ("naive", "tiled", "sgemm"),
+    "gemm": ("naive", "tiled", "sgemm", "mma", "wgmma"),
     "epilogue": ("separate", "fused"),
     "copies": ("pageable", "pinned"),
     "allocation": ("per_call", "once"),

@@ -1,0 +1,59 @@
+"""Which tile of which kernel serves a product on tensor cores: a rule of thumb.
+
+Each tile adds up an output's terms in the same order as the others of its kernel.
+"""
+
+from __future__ import annotations
+
+from accel_cli.cuda.device import DeviceFacts
+from accel_cli.kernels import mma_gemm, wgmma_gemm
+from accel_cli.kernels.base import ceil_div
+from accel_cli.kernels.mma_gemm import MmaTile
+from accel_cli.kernels.sgemm_tile import shared_limit
+from accel_cli.kernels.tensor_operands import Operands
+from accel_cli.kernels.tensor_tile import Source
+from accel_cli.kernels.wgmma_gemm import WgmmaTile
+
+# How well each does on a product that fills the device.
+_USUAL: dict[str, dict[WgmmaTile | MmaTile, float]] = {
+    "wgmma": {
+        wgmma_gemm.LARGE: 1.0,
+        wgmma_gemm.DEFAULT: 0.85,
+        wgmma_gemm.SPLIT: 0.8,
+        wgmma_gemm.SMALL: 0.7,
+        wgmma_gemm.TINY: 0.5,
+    },
+    "mma": {
+        mma_gemm.LARGE: 1.0,
+        mma_gemm.DEFAULT: 0.95,
+        mma_gemm.SHALLOW: 0.9,
+        mma_gemm.SMALL: 0.7,
+    },
+}
+
+
+class TensorTiles:
+    """The tiles of one kernel, "wgmma" or "mma", for the products of one device."""
+
+    def __init__(self, kernel: str, device: DeviceFacts) -> None:
+        self._processors, self._limit = device.processors, shared_limit(device.capability)
+        self._usual = _USUAL[kernel]
+
+    def choose(
+        self,
+        rows: int,
+        columns: int,
+        operands: Operands,
+        source: Source = Source.MATRIX,
+        *,
+        batch: int = 1,
+    ) -> WgmmaTile | MmaTile:
+        """The tile for `batch` products [rows, columns] of rows of a kind."""
+        legal = [tile for tile in self._usual if tile.legal(operands, self._limit, source)]
+        return max(legal, key=lambda tile: self._usual[tile] * self._used(tile, rows, columns, batch))
+
+    def _used(self, tile: WgmmaTile | MmaTile, rows: int, columns: int, batch: int) -> float:
+        """The share of the device's work that becomes results: a processor takes one block at a time."""
+        blocks = batch * ceil_div(max(rows, 1), tile.rows) * ceil_div(columns, tile.columns)
+        done = ceil_div(blocks, self._processors) * self._processors * tile.rows * tile.columns
+        return batch * rows * columns / done
