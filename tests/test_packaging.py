@@ -71,7 +71,7 @@ def files(folder: str, *patterns: str) -> set[str]:
 
 
 def test_it_holds_all_that_accel_needs_and_nothing_else(names: set[str]) -> None:
-    expected = files("accel_cli", "**/*.py", "py.typed")
+    expected = files("accel_cli", "**/*.py", "py.typed", "serve/page.html")
     expected |= files("kernels_cu", "*.cu", "*.cuh")
     expected |= files("configs", "*.yaml", "ladder/*.yaml", "tuned/*.yaml")
     expected |= files("weights", "*.txt", "*.md", "school/*", "sentiment/*")

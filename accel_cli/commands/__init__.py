@@ -17,6 +17,7 @@ from accel_cli.errors import AccelError, AccelWarning
 
 COMMANDS = {
     "run": "Classify sentences from files or stdin.",
+    "serve": "Serve a model over HTTP, to known clients and to people.",
     "eval": "Compare a model's labels with those in a file.",
     "train": "Train a model on your own labels.",
     "bench": "Measure how fast a plan runs here.",

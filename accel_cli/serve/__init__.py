@@ -1,0 +1,1 @@
+"""`accel serve`: an inference server over HTTP. Needs the extra `serve`."""

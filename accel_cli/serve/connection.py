@@ -1,0 +1,195 @@
+"""One client's connection: uvicorn's protocol with the bounds that it leaves to a proxy in front.
+
+A header has a size and a time in which it must be whole, a request a time and a rate of overhead, an
+answer a time in which it must be read. Whoever waits for an answer can be told that the client left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from accel_cli.serve.limits import Limits
+
+KEY = "accel.connection"  # where a request's scope holds its connection
+_PIPELINED = 64  # requests that may wait on one connection
+_LINE = 32  # bytes that a line of a header costs besides its own, as HTTP/2 reckons
+_OVERHEAD = 8  # bytes on the wire for each byte of a body: chunks may be small, but not all of them
+_SLOW_READER = 30.0  # seconds
+_LEAVING = 5.0  # seconds in which a closed connection's last bytes must be read
+
+
+class Connection(HttpToolsProtocol):
+    """A connection with bounds."""
+
+    limits: Limits
+    ended: Callable[[str], None]  # hears why a connection is ended
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._deadline: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
+        self._in_header = True
+        self._received = 0  # bytes of the message that is being read
+        self._header = 0  # bytes of its header and trailer
+        self._refusal: tuple[int, str] | None = None
+        self._leaving: set[Callable[[], Any]] = set()
+
+    def when_lost(self, call: Callable[[], Any]) -> Callable[[], None]:
+        """Have a call made if the client leaves; gives what takes that back."""
+        if self.lost:
+            self.loop.call_soon(call)
+        self._leaving.add(call)
+        return lambda: self._leaving.discard(call)
+
+    @property
+    def lost(self) -> bool:
+        """Whether nobody is there any more."""
+        return self.transport.is_closing()
+
+    @property
+    def _idle(self) -> bool:
+        """Whether no request is read or answered."""
+        return self._deadline is None and (self.cycle is None or self.cycle.response_complete)
+
+    # What arrives
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the connection, if there are not too many."""
+        super().connection_made(transport)
+        self._expect(self.limits.header_timeout, "the header was not whole in time")
+        if len(self.connections) > self.limits.max_connections:
+            self._end(429, "connections", "too many connections; close some, or try again")
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, within the bounds."""
+        if self.transport.is_closing():
+            return
+        self._received += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._in_header and self._received > self.limits.max_header_bytes:
+            self._end(431, "header", "the header is too large")
+        elif self._received > self.limits.max_header_bytes + _OVERHEAD * self.limits.max_body_bytes:
+            self._end(413, "body", "the request is too large")
+        elif self._received and self._idle:  # less than the first line of a request, as a newline
+            self._expect(self.limits.header_timeout, "the header was not whole in time")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell those who wait for answers."""
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self._expect(None)
+        if self._reading is not None:
+            self._reading.cancel()
+        for call in tuple(self._leaving):
+            call()
+
+    # What the parser finds
+
+    def on_message_begin(self) -> None:
+        """A request starts."""
+        super().on_message_begin()
+        self._in_header, self._header = True, 0
+        self.scope[KEY] = self  # type: ignore[literal-required]
+        if len(self.pipeline) >= _PIPELINED:
+            self._refuse(429, "too many requests at once on one connection")
+        self._expect(self.limits.header_timeout, "the header was not whole in time")
+
+    def on_url(self, url: bytes) -> None:
+        """A piece of the address."""
+        super().on_url(url)
+        self._count(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of the header, or of the trailer."""
+        super().on_header(name, value)
+        self._count(len(name) + len(value) + _LINE)
+
+    def on_headers_complete(self) -> None:
+        """The request can be answered."""
+        self._in_header = False
+        self._expect(self.limits.body_timeout, "the body was not whole in time")
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        super().on_message_complete()
+        self._in_header, self._received = True, 0
+        self._expect(None)
+
+    def _count(self, size: int) -> None:
+        self._header += size
+        if self._header > self.limits.max_header_bytes:
+            self._refuse(431, "the header is too large")
+
+    def _refuse(self, status: int, message: str) -> None:
+        """End the parsing; the parser passes it on as an error of its own."""
+        self._refusal = status, message
+        raise ValueError(message)
+
+    # How it ends
+
+    def _expect(self, seconds: float | None, message: str = "") -> None:
+        """What must happen next has so much time."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._deadline = None
+        if seconds is not None:
+            self._deadline = self.loop.call_later(seconds, self._end, 408, "timeout", message)
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP, or is refused while it is parsed, in our own shape."""
+        status, message = self._refusal or (400, "this is no HTTP request that can be read")
+        self._end(status, "http" if status == 400 else "header", message)
+
+    def _end(self, status: int, reason: str, message: str) -> None:
+        """Say why, unless an answer has begun, and close."""
+        if self.transport.is_closing():
+            return
+        self.ended(reason)
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            body = json.dumps({"error": message, "error_type": "timeout" if status == 408 else "validation"})
+            self.transport.write(
+                f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
+                f"content-length: {len(body)}\r\nconnection: close\r\n\r\n{body}".encode()
+            )
+        self._close()
+
+    def on_response_complete(self) -> None:
+        """An answer is out; if it is the last one, it has some time to be read."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self.loop.call_later(_SLOW_READER, self.transport.abort)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """An idle connection ends."""
+        self._close()
+
+    def _close(self) -> None:
+        """Close, and do not wait for ever until the last bytes are read."""
+        self.transport.close()
+        self.loop.call_later(_LEAVING, self.transport.abort)
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        super().pause_writing()
+        self._reading = self.loop.call_later(_SLOW_READER, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        super().resume_writing()
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+
+
+def bounded(limits: Limits, ended: Callable[[str], None]) -> type[Connection]:
+    """The class of a server's connections."""
+    return type("BoundedConnection", (Connection,), {"limits": limits, "ended": staticmethod(ended)})

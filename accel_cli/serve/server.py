@@ -1,0 +1,168 @@
+"""A server's life in this process: listen, load, serve, drain, leave. The signals are ours, not uvicorn's."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+
+import uvicorn
+import uvloop
+
+from accel_cli.classifier import Classifier
+from accel_cli.errors import AccelError, UsageError
+from accel_cli.model.config import Config
+from accel_cli.serve.batcher import Batcher
+from accel_cli.serve.connection import bounded
+from accel_cli.serve.door import Door
+from accel_cli.serve.limits import Limits
+from accel_cli.serve.logs import Forward, Log
+from accel_cli.serve.metrics import Metrics
+from accel_cli.serve.routes import routes_for
+from accel_cli.serve.shared import Shared
+from accel_cli.serve.status import DRAINING, Status
+from accel_cli.serve.worker import Worker
+
+_BACKLOG = 2048
+_CLOSING = 5.0  # seconds for the engine to let go of its device
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen; port 0 takes a free one."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a server is started with. `device` is cpu or cuda, `load` gives the model."""
+
+    config: Config
+    device: str
+    limits: Limits
+    load: Callable[[], Classifier]
+    log: Log
+    token: str | None = None
+
+
+def listen(address: Address) -> socket.socket:
+    """A socket that clients can connect to from now on. Raises UsageError."""
+    try:
+        family, _, _, _, place = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(place[:2], family=family, backlog=_BACKLOG)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(
+            f"cannot listen on {address.host} port {address.port}: {reason}; choose another --host or --port,"
+            " or stop what listens there"
+        ) from error
+
+
+def serve(settings: Settings, listener: socket.socket) -> None:
+    """Serve until a signal asks to stop; raises what the engine failed of, as an AccelError."""
+    uvloop.new_event_loop().run_until_complete(_serve(settings, listener))
+
+
+async def _serve(settings: Settings, listener: socket.socket) -> None:
+    """Put the parts together, and see them through."""
+    limits, log = settings.limits, settings.log
+    status, metrics = Status(), Metrics(settings.config.name)
+    metrics.watch_health(lambda: status.healthy)
+    batcher = Batcher(limits, status, metrics, log)
+    shared = Shared(settings.config, settings.device, limits, status, batcher, metrics, log, settings.token)
+    door = Door(routes_for(shared), metrics, log, settings.token)
+    server = _Server(door, limits, status, metrics, log)
+    worker = Worker(settings.load, batcher.queue, batcher, metrics, limits.max_batch_tokens)
+
+    def stop(failed: asyncio.Future[None]) -> None:
+        """The engine is gone: say so for a while if there was one, then leave."""
+        grace = limits.failure_grace if batcher.plan else 0.0
+        asyncio.get_running_loop().call_later(grace, server.stop)
+
+    batcher.failure.add_done_callback(stop)
+    host, port = listener.getsockname()[:2]
+    log.event("info", "listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
+    worker.start()
+    with _forwarded(log):
+        await server.serve(sockets=[listener])
+    batcher.queue.close()
+    if batcher.failure.done():
+        error = batcher.failure.exception()
+        raise error if isinstance(error, AccelError) else AccelError(f"the engine failed: {error!r}")
+    if batcher.plan and not batcher.inflight:
+        worker.join(_CLOSING)
+    log.event("info", "stopped")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, its signals replaced: the first one drains, the second one ends the process at once."""
+
+    def __init__(self, door: Door, limits: Limits, status: Status, metrics: Metrics, log: Log) -> None:
+        self._status = status
+        self._log = log
+        super().__init__(
+            uvicorn.Config(
+                door,
+                http=bounded(limits, metrics.rejected),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=limits.idle_timeout,  # type: ignore[arg-type]
+                timeout_graceful_shutdown=limits.drain_timeout,  # type: ignore[arg-type]
+            )
+        )
+
+    def stop(self) -> None:
+        """Stop as after a signal."""
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle signals in our own way while the server runs."""
+        before = {
+            number: signal.signal(number, self._arrived)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            if signal.getsignal(number) is not signal.SIG_IGN
+        }
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _arrived(self, number: int, frame: FrameType | None) -> None:
+        if self.should_exit:
+            os._exit(128 + number)
+        self._status.move(DRAINING)
+        self._log.event("info", "draining", signal=signal.Signals(number).name)
+        self.stop()
+
+
+@contextmanager
+def _forwarded(log: Log) -> Iterator[None]:
+    """What uvicorn and asyncio log goes into our log."""
+    handler = Forward(log)
+    names = ("uvicorn.error", "asyncio")
+    loggers = [logging.getLogger(name) for name in names]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.propagate = False
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeHandler(handler)
+            logger.propagate = True

@@ -1,0 +1,29 @@
+"""Servers as real processes; without the extra `serve` nothing here is collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+NEEDED = ("starlette", "uvicorn", "httptools", "uvloop", "prometheus_client", "httpx")
+collect_ignore_glob = ["test_*.py"] if any(find_spec(name) is None for name in NEEDED) else []
+
+if not collect_ignore_glob:
+    import httpx
+
+    from serve.processes import Running, running
+
+    @pytest.fixture(scope="session")
+    def server(tiny_path: Path) -> Iterator[Running]:
+        """A server with usual limits, which no test may stop or overload."""
+        with running(tiny_path) as started:
+            yield started
+
+    @pytest.fixture(scope="session")
+    def client(server: Running) -> Iterator[httpx.Client]:
+        """Talks to it."""
+        with httpx.Client(base_url=server.url, timeout=60) as made:
+            yield made

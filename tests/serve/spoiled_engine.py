@@ -1,0 +1,93 @@
+"""`accel` with an engine that does not behave: `python spoiled_engine.py KIND serve ...`.
+
+KIND is one of:
+  gated   a batch is computed once the file $GATE exists; each one that starts is a line in $GATE.begun
+  closed  the model is loaded once the file $GATE exists
+  lost    the device is lost by a batch with the word w5
+  faulty  a batch with the word w5 fails, and no other one
+  worse   a batch with the word w5 fails, and else the device is lost by one with the word w6
+  full    a batch of several sentences does not fit the device's memory
+  broken  the model cannot be loaded
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from accel_cli import classifier, commands
+from accel_cli.batches import Batch
+from accel_cli.cuda.errors import DeviceFull, DeviceLost
+from accel_cli.errors import DeviceError, WeightsError
+
+KIND = sys.argv.pop(1)
+Sound = classifier.Classifier
+
+
+def wait_for_gate() -> None:
+    while not Path(os.environ["GATE"]).exists():
+        time.sleep(0.005)
+
+
+class Spoiled:
+    """Hands on to a sound engine what it does not spoil."""
+
+    def __init__(self, sound: Any, trigger: int, other: int) -> None:
+        self._sound = sound
+        self._trigger = trigger
+        self._other = other
+        self.plan = sound.plan
+        self.close = sound.close
+
+    def submit(self, batch: Batch) -> Any:
+        triggered = self._trigger in batch.ids
+        if KIND == "gated":
+            with open(os.environ["GATE"] + ".begun", "a") as file:
+                file.write(f"{len(batch)}\n")
+            wait_for_gate()
+        if KIND == "lost" and triggered:
+            raise DeviceLost("CUDA failed while running a batch: an illegal address; start accel again")
+        if KIND in ("faulty", "worse") and triggered:
+            raise DeviceError("the model computed NaN or infinity")
+        if KIND == "worse" and self._other in batch.ids:
+            raise DeviceLost("CUDA failed while running a batch: an illegal address; start accel again")
+        if KIND == "full" and len(batch) > 1:
+            raise DeviceFull("the device's memory is full")
+        return self._sound.submit(batch)
+
+
+class SpoiledClassifier(Sound):
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        if KIND == "closed":
+            wait_for_gate()
+        if KIND == "broken":
+            raise WeightsError("weights.safetensors is damaged; fetch it again")
+        super().__init__(*arguments, **settings)
+        self._sound = self.engine
+
+    def spoil(self) -> None:
+        words = self.tokenizer.vocabulary
+        self.engine = Spoiled(self._sound, words[b"w5"], words[b"w6"])
+
+
+def warm_up_first(sound: Any) -> Any:
+    """The warm-up is left alone."""
+    from accel_cli.serve import worker
+
+    warm_up = worker.warm_up
+
+    def then_spoil(made: Any) -> None:
+        warm_up(made)
+        made.spoil()
+
+    worker.warm_up = then_spoil
+    return sound
+
+
+if __name__ == "__main__":
+    classifier.Classifier = SpoiledClassifier  # type: ignore[misc]
+    warm_up_first(None)
+    commands.main()

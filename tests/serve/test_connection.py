@@ -1,0 +1,208 @@
+"""Raw sockets: what is no proper request is ended, with a reason, and costs bounded time and memory."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from serve.processes import Running, answer_to_health, read_answer, running, until
+
+ASKED = b'{"inputs": "good"}'
+
+
+def post(*headers: bytes, body: bytes = b"") -> bytes:
+    return b"\r\n".join([b"POST /predict HTTP/1.1", b"host: x", *headers, b"", body])
+
+
+@pytest.fixture(scope="module")
+def strict(tiny_path: Path) -> Iterator[Running]:
+    """Little patience, small bodies."""
+    limits = ("--header-seconds", "0.5", "--body-seconds", "0.5", "--idle-seconds", "0.5")
+    with running(tiny_path, *limits, "--max-body-bytes", "20000") as started:
+        yield started
+
+
+def answer(server: Running, *pieces: bytes) -> tuple[int, str]:
+    """The status and the error of what is answered to some bytes, until the server closes."""
+    with server.connect() as connection:
+        for piece in pieces:
+            try:
+                connection.sendall(piece)
+            except (BrokenPipeError, ConnectionResetError):
+                break
+        status, body = read_answer(connection)
+        return status, json.loads(body)["error"] if body else ""
+
+
+def check_alive(server: Running) -> None:
+    assert server.predict("good").status_code == 200
+
+
+def test_a_slow_header_is_ended(strict: Running) -> None:
+    for sent in (b"", b"GET /hea", b"GET /health HTTP/1.1\r\nhost: x\r\nx-slow: 1"):
+        assert answer(strict, sent) == (408, "the header was not whole in time")
+    assert strict.metric('accel_rejected_total{reason="timeout"}') >= 3
+
+
+def test_drops_of_newlines_are_no_sign_of_life(strict: Running) -> None:
+    with strict.connect() as connection:
+        answer_to_health(connection)
+        connection.sendall(b"\r\n")
+        assert read_answer(connection)[0] == 408
+
+
+def test_a_slow_body_is_ended(strict: Running) -> None:
+    for sent in (
+        post(b"content-length: 100", body=b"{"),
+        post(b"transfer-encoding: chunked", body=b"1\r\n{\r\n"),
+    ):
+        assert answer(strict, sent) == (408, "the body was not whole in time")
+
+
+def test_an_idle_connection_is_closed(strict: Running) -> None:
+    with strict.connect() as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+        status, body = read_answer(connection)
+        assert (status, json.loads(body)) == (200, {"live": True})
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nx: " + b"a" * 100_000,
+        b"GET / HTTP/1.1\r\n" + b"x: a\r\n" * 20_000,
+        b"GET / HTTP/1.1\r\n" + b"x: a\r\n" * 5_000 + b"\r\n",
+        post(b"transfer-encoding: chunked", body=b"0\r\n" + b"x: a\r\n" * 20_000),
+    ],
+)
+def test_a_giant_header_is_refused(server: Running, sent: bytes) -> None:
+    assert answer(server, sent) == (431, "the header is too large")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x00\x01\x02\x03\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /\xff HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00",  # TLS
+        post(b"content-length: 5", b"content-length: 6", body=b"aaaaaa"),
+        post(b"content-length: -1"),
+        post(b"transfer-encoding: chunked", body=b"zz\r\n"),
+    ],
+)
+def test_what_is_no_http_is_refused(server: Running, sent: bytes) -> None:
+    status, error = answer(server, sent)
+    assert (status, error) == (400, "this is no HTTP request that can be read")
+
+
+def test_a_body_beyond_the_limit_by_its_header(strict: Running) -> None:
+    status, error = answer(strict, post(b"content-length: 20001"))
+    assert (status, error) == (413, "the body has more than 20000 bytes; send its texts in several requests")
+
+
+def test_a_body_beyond_the_limit_while_it_streams(strict: Running) -> None:
+    chunk = b"3e8\r\n" + b"a" * 1000 + b"\r\n"
+    status, error = answer(strict, post(b"transfer-encoding: chunked"), *[chunk] * 40, b"0\r\n\r\n")
+    assert (status, error) == (413, "the body has more than 20000 bytes; send its texts in several requests")
+    assert strict.metric('accel_rejected_total{reason="too_large"}') >= 1
+
+
+def test_a_body_without_end_is_cut_off(strict: Running) -> None:
+    chunk = b"2710\r\n" + b"a" * 10_000 + b"\r\n"
+    status, _ = answer(strict, post(b"transfer-encoding: chunked"), *[chunk] * 1000)
+    assert status in (413, 0)  # 0: closed before all was sent, so that the answer may be lost on the way
+    check_alive(strict)
+
+
+def test_the_client_is_told_not_to_send_what_is_too_large(server: Running) -> None:
+    with server.connect() as connection:
+        connection.sendall(post(b"content-length: 999999999", b"expect: 100-continue"))
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 413 ")
+
+
+def test_expect_continue(server: Running) -> None:
+    with server.connect() as connection:
+        connection.sendall(
+            post(b"content-length: %d" % len(ASKED), b"expect: 100-continue", b"connection: close")
+        )
+        assert connection.recv(25) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(ASKED)
+        assert read_answer(connection)[0] == 200
+
+
+def test_a_compressed_body_is_refused(server: Running) -> None:
+    status, error = answer(
+        server, post(b"content-encoding: gzip", b"content-length: 1", b"connection: close", body=b"x")
+    )
+    assert (status, error) == (415, "Content-Encoding: 'gzip' is not taken; send the body as it is")
+
+
+def test_small_chunks(server: Running) -> None:
+    body = b"".join(b"1\r\n%c\r\n" % byte for byte in ASKED) + b"0\r\n\r\n"
+    with server.connect() as connection:
+        connection.sendall(post(b"transfer-encoding: chunked", b"connection: close", body=body))
+        status, found = read_answer(connection)
+    assert (status, len(json.loads(found))) == (200, 2)
+
+
+def test_pipelined_requests_are_answered_in_order(server: Running) -> None:
+    bodies = [b'{"inputs": %s}' % (b'"good"' if number % 2 else b"[]") for number in range(20)]
+    requests = [post(b"content-length: %d" % len(body), body=body) for body in bodies]
+    with server.connect() as connection:
+        connection.sendall(b"".join(requests))
+        found = b""
+        while found.count(b"HTTP/1.1 ") < 20 or not found.endswith(b"}]"):
+            found += connection.recv(1 << 16)
+    codes = [int(part[:3]) for part in found.split(b"HTTP/1.1 ")[1:]]
+    assert codes == [400, 200] * 10
+
+
+def test_too_many_pipelined_requests_are_refused(server: Running) -> None:
+    with server.connect() as connection:
+        connection.sendall(post(b"content-length: %d" % len(ASKED), body=ASKED) * 500)
+        read_answer(connection)
+    check_alive(server)
+
+
+def test_a_body_of_a_request_that_wants_none(server: Running) -> None:
+    """It is not taken for the next request."""
+    with server.connect() as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello")
+        assert read_answer(connection)[0] == 200
+
+
+def test_an_upgrade_is_ignored(server: Running) -> None:
+    upgrade = b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+    with server.connect() as connection:
+        connection.sendall(upgrade)
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+
+
+def test_half_closed_is_closed(server: Running) -> None:
+    """A client that ends its side counts as one that left."""
+    with server.connect() as connection:
+        connection.sendall(b"GET /he")
+        connection.shutdown(socket.SHUT_WR)
+        assert read_answer(connection) == (0, b"")
+    check_alive(server)
+
+
+def test_one_connection_too_many(tiny_path: Path) -> None:
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (70, 70))"
+    with running(tiny_path, prelude=limited) as server:
+        held = [server.connect() for _ in range(6)]
+        for connection in held:
+            assert answer_to_health(connection).startswith(b"HTTP/1.1 200")
+        status, error = answer(server, b"")
+        assert (status, error) == (429, "too many connections; close some, or try again")
+        for connection in held:
+            connection.close()
+        until(lambda: server.get("/health").status_code == 200)

@@ -1,0 +1,135 @@
+"""The queue: whatever waits becomes the next batch, within its room."""
+
+from __future__ import annotations
+
+import threading
+from asyncio import Future, new_event_loop
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accel_cli.serve.jobs import Job, JobQueue, Room
+from serve.processes import PATIENCE
+
+PLENTY = Room(1000, 1_000_000)
+MakeJob = Callable[..., Job]
+
+
+@pytest.fixture(scope="module")
+def job() -> Iterator[MakeJob]:
+    loop = new_event_loop()
+
+    def make(texts: int, size: int = 1) -> Job:
+        return Job([b"x" * size] * texts, Future(loop=loop))
+
+    yield make
+    loop.close()
+
+
+def sizes(shares: Any) -> list[int]:
+    return [len(share) for share in shares]
+
+
+def take(queue: JobQueue, room: Room = PLENTY) -> list[int] | None:
+    shares = queue.take(room, wait=False)
+    return None if shares is None else sizes(shares)
+
+
+def test_all_that_waits_is_taken(job: MakeJob) -> None:
+    queue = JobQueue()
+    queue.put([job(1), job(2)])
+    queue.put([job(3)])
+    assert len(queue) == 6
+    assert take(queue) == [1, 2, 3]
+    assert take(queue) == []
+
+
+def test_a_large_job_is_cut_and_keeps_its_place(job: MakeJob) -> None:
+    queue = JobQueue()
+    large = job(25)
+    queue.put([job(4), large, job(1)])
+    shares = queue.take(Room(10, 1000), wait=False)
+    assert shares is not None
+    assert [(share.start, share.stop, share.last) for share in shares] == [(0, 4, True), (0, 6, False)]
+    assert take(queue, Room(10, 1000)) == [10]
+    assert take(queue, Room(10, 1000)) == [9, 1]
+    assert large.taken == 25
+
+
+def test_bytes_count_too_but_one_text_always_fits(job: MakeJob) -> None:
+    queue = JobQueue()
+    queue.put([job(3, 100), job(1, 5000), job(2, 1)])
+    assert take(queue, Room(10, 150)) == [2]
+    assert take(queue, Room(10, 150)) == [1, 1]
+    assert take(queue, Room(10, 150)) == [2]
+
+
+def test_nobody_waits_for_it_any_more(job: MakeJob) -> None:
+    queue = JobQueue()
+    gone, failed = job(2), job(2)
+    gone.future.cancel()
+    failed.failure = ValueError()
+    queue.put([gone, failed, job(1)])
+    assert take(queue) == [1]
+    queue.put([gone])
+    assert take(queue) == []
+
+
+def test_closing(job: MakeJob) -> None:
+    queue = JobQueue()
+    queue.put([job(1)])
+    queue.close()
+    assert take(queue) == [1]
+    assert take(queue) is None
+    assert queue.take(PLENTY, wait=True) is None
+
+
+def test_waiting(job: MakeJob) -> None:
+    queue = JobQueue()
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(sizes(queue.take(PLENTY, wait=True))))
+    thread.start()
+    queue.put([job(2)])
+    thread.join(PATIENCE)
+    assert found == [[2]]
+
+
+def test_a_delay_lets_others_join(job: MakeJob) -> None:
+    queue = JobQueue(delay=PATIENCE)
+    queue.put([job(2)])
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(sizes(queue.take(Room(4, 1000), wait=True))))
+    thread.start()
+    queue.put([job(2)])  # now the batch is full, and nobody waits on
+    thread.join(PATIENCE)
+    assert found == [[2, 2]]
+
+
+def test_clearing(job: MakeJob) -> None:
+    queue = JobQueue()
+    queue.put([job(1), job(2)])
+    assert [len(found.texts) for found in queue.clear()] == [1, 2]
+    assert len(queue) == 0
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=12), max_size=12),
+    st.integers(1, 20),
+    st.integers(1, 100),
+)
+def test_every_text_is_taken_once_and_in_order(jobs: list[list[int]], texts: int, size: int) -> None:
+    loop = new_event_loop()
+    queue = JobQueue()
+    made = [Job([b"x" * length for length in lengths], Future(loop=loop)) for lengths in jobs]
+    queue.put(made)
+    taken: list[tuple[Job, int]] = []
+    while shares := queue.take(Room(texts, size), wait=False):
+        assert 0 < sum(sizes(shares)) <= texts
+        held = [len(text) for share in shares for text in share.texts]
+        assert sum(held[:-1]) < size  # it ends with the text that fills it
+        taken += [(share.job, place) for share in shares for place in range(share.start, share.stop)]
+    assert taken == [(job, place) for job in made for place in range(len(job.texts))]
+    loop.close()
