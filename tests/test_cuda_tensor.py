@@ -1,4 +1,4 @@
-"""The network on tensor cores, without a GPU: its kernels run on the CPU."""
+"""The network on tensor cores or folded, without a GPU: its kernels run on the CPU."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ WAYS: list[tuple[str, str, dict[str, Any], bool]] = [
     ("ragged", "tf32", {"gemm": "mma", "experts": "folded"}, False),
     ("smallest", "bf16", {"gemm": "mma"}, True),
     ("school", "fp32-split", {"gemm": "wgmma", "convolution": "toomcook"}, False),
+    ("ragged", "fp16", {"gemm": "wgmma", "convolution": "folded", "experts": "folded"}, False),
+    ("school", "fp32", {"convolution": "folded", "experts": "folded"}, False),
 ]
 
 

@@ -18,6 +18,10 @@ from accel_cli.kernels.catalogue import variants
 from accel_cli.kernels.concat import concat
 from accel_cli.kernels.conv1d import conv1d
 from accel_cli.kernels.embedding import embedding
+from accel_cli.kernels.folded_convolution import folded_convolution
+from accel_cli.kernels.folded_layout import TABLE_DTYPES, Layout, Table, TableType
+from accel_cli.kernels.folded_scale import folded_scale
+from accel_cli.kernels.folded_table import folded_table
 from accel_cli.kernels.gemm_tiled import gemm_tiled
 from accel_cli.kernels.getmax import getmax
 from accel_cli.kernels.im2col import im2col
@@ -123,6 +127,13 @@ def transform(run: Recorder, width: int) -> None:
     toomcook_weights(run, f(6, 4, width), np.zeros((18, width)), f(18, 4, 12), 6)
 
 
+def fold(run: Recorder, table: TableType, filters: int = 8, spread: int = 1) -> None:
+    layout, columns = Layout(table, 40, (3, 5, 7, 9), filters), 4 * filters
+    values = np.zeros(layout.size, TABLE_DTYPES[table])
+    whole = Table(layout, values, i(5), f(columns), f(columns))
+    folded_convolution(run, i(32), i(3), whole, f(2, columns), spread=spread)
+
+
 Call = Callable[[Recorder], None]
 
 # What the engine calls a kernel with, for each set of constants that follows from it.
@@ -131,6 +142,12 @@ CALLS: list[tuple[str, Call]] = [
     ("concat", lambda run: concat(run, f(5, 3), f(5, 9), 6)),
     ("conv1d", lambda run: conv1d(run, f(9, 4), f(6, 4, 3), f(6), i(3), f(9, 6), (4, 1))),
     ("embedding", lambda run: embedding(run, i(9), f(40, 4), f(9, 4))),
+    ("folded_convolution", lambda run: fold(run, TableType.FP32)),
+    ("folded_convolution", lambda run: fold(run, TableType.FP16, spread=4)),
+    ("folded_convolution", lambda run: fold(run, TableType.FIXED)),
+    ("folded_convolution", lambda run: fold(run, TableType.FIXED, filters=7)),
+    ("folded_scale", lambda run: folded_scale(run, f(3, 5, 8), f(8), f(3, 8), f(8), f(8))),
+    ("folded_table", lambda run: folded_table(run, f(3, 5, 8), f(480), TableType.FP32)),
     ("gemm_tiled", lambda run: gemm_tiled(run, f(5, 3), f(2, 3), f(2), f(5, 2))),
     ("getmax", lambda run: getmax(run, f(9, 6), i(3), f(2, 6), 3)),
     ("im2col", lambda run: im2col(run, f(9, 8), i(5), f(5, 24))),

@@ -100,14 +100,14 @@ def test_every_choice_is_taken_or_refused_by_name(device: str, key: str) -> None
 
 
 WITHOUT = [
-    ("convolution: implicit", "gemm: naive", "im2col, direct"),
+    ("convolution: implicit", "gemm: naive", "im2col, direct, folded"),
     ("epilogue: fused", "gemm: tiled", "separate"),
     ("order: side_by_side", "convolution: im2col", "in_turn"),
     ("launch: graph", "allocation: per_call", "stream"),
     ("gemm: mma", "precision: fp32", "sgemm, tiled, naive"),
     ("gemm: sgemm", "precision: bf16", "wgmma, mma"),
-    ("convolution: toomcook", "precision: fp16", "implicit"),
-    ("convolution: im2col", "precision: fp32-split", "implicit, toomcook"),
+    ("convolution: toomcook", "precision: fp16", "implicit, folded"),
+    ("convolution: im2col", "precision: fp32-split", "implicit, folded, toomcook"),
     ("epilogue: separate", "precision: tf32", "fused"),
 ]
 
@@ -118,6 +118,12 @@ def test_what_takes_another_choice_is_refused_without_it(refused: str, other: st
     with pytest.raises(ConfigError) as caught:
         make_plan(RAGGED, asked, "cuda:0")
     assert str(caught.value) == f"{refused} is not available on cuda with {other}; available: {able}"
+
+
+def test_a_folded_convolution_has_at_most_thirty_taps() -> None:
+    wide = replace(RAGGED, widths=(3, 31), max_tokens=40)
+    with pytest.raises(ConfigError, match="folded is not available on cuda for a convolution over 31 tokens"):
+        make_plan(wide, PlanSpec(convolution="folded"), "cuda:0")
 
 
 def test_toom_cook_needs_room_for_the_widest_kernel() -> None:

@@ -31,6 +31,8 @@ def bytes_each(spec: ModelSpec, plan: Plan, kind: str, batch: int) -> float:
 
 def _weights(spec: ModelSpec, plan: Plan) -> int:
     """Values of the convolutions' weights."""
+    if plan.convolution == "folded":
+        return 0
     taps = spec.taps
     if plan.convolution == "toomcook":
         taps = toom_cook(spec.max_tokens, spec.widths).products * len(spec.widths)
@@ -41,6 +43,8 @@ def _activations(spec: ModelSpec, plan: Plan, kind: str) -> int:
     """Values of a sentence that are read and written from its input to its features."""
     tokens = spec.length or 0
     words = tokens * spec.embedding
+    if plan.convolution == "folded":
+        return sum(width * (tokens - width + 1) for width in spec.widths) * spec.filters + spec.features
     if plan.convolution == "toomcook":
         transform = toom_cook(tokens, spec.widths)
         chunks = count_windows([tokens], spec.widest, transform.step)

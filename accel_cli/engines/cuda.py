@@ -65,6 +65,7 @@ class CudaEngine:
             tiles = Tiles(self.device)
             self._layers = Layers(spec, weights, plan, tiles, self._run, embeddings=embeddings)
             cupy().cuda.get_current_stream().synchronize()  # no slot's stream waits for it
+            cupy().get_default_memory_pool().free_all_blocks()  # of what was needed to load only
         self._slots, self._room = self._allocate(plan)
         self.plan = replace(plan, batch=self._room.sentences)
         self._next = self._started = 0

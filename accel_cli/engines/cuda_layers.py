@@ -10,6 +10,7 @@ from accel_cli.cuda.ranges import named
 from accel_cli.cuda.streams import Branches
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_convolution import Convolution, Direct, Implicit, Sentences, Stored
+from accel_cli.engines.cuda_folded import FoldedConvolution
 from accel_cli.engines.cuda_head import Head
 from accel_cli.engines.cuda_products import Products
 from accel_cli.engines.cuda_toomcook import SgemmPoints, ToomCook
@@ -21,6 +22,7 @@ from accel_cli.engines.tensor_toomcook import TensorPoints
 from accel_cli.engines.tiles import Tiles
 from accel_cli.kernels.argmax import argmax
 from accel_cli.kernels.base import Runner
+from accel_cli.kernels.folded_layout import TableType
 from accel_cli.kernels.softmax import softmax
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Weights
@@ -47,11 +49,14 @@ class Layers:
         folded = plan.experts == "folded"
         self._convolution: Convolution
         self._head: Head | TensorHead
+        if plan.convolution == "folded":
+            table = TableType.FP32 if plan.precision in ("fp32", "fp32-split") else TableType.FIXED
+            self._convolution = FoldedConvolution(spec, weights, table, tiles, run)
         if plan.precision != "fp32":
             tensors = TensorProducts(plan.precision, TensorTiles(plan.gemm, tiles.device), run)
             if plan.convolution == "toomcook":
                 self._convolution = ToomCook(spec, weights, TensorPoints(tensors, run), run)
-            else:
+            elif plan.convolution == "implicit":
                 self._convolution = TensorImplicit(spec, weights, tensors, run, embeddings=embeddings)
             self._head = TensorHead(spec, weights, tensors, run, folded=folded)
             return
@@ -62,7 +67,7 @@ class Layers:
             self._convolution = Stored(spec, weights, products, run)
         elif plan.convolution == "implicit":
             self._convolution = Implicit(spec, weights, products, run, embeddings=embeddings)
-        else:
+        elif plan.convolution == "toomcook":
             self._convolution = ToomCook(spec, weights, SgemmPoints(products, run), run)
         self._head = Head(spec, weights, products, run, folded=folded)
 

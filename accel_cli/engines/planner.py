@@ -7,6 +7,7 @@ import os
 
 from accel_cli.engines.base import Plan
 from accel_cli.errors import ConfigError
+from accel_cli.kernels.folded_layout import WIDEST
 from accel_cli.kernels.sgemm import WEIGHED
 from accel_cli.model.config import CHOICES, ModelSpec, PlanSpec
 from accel_cli.model.toomcook import MOST_TOKENS
@@ -20,7 +21,7 @@ ABILITIES: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "cuda": {
         "precision": ("fp32", "fp32-split", "tf32", "fp16", "bf16"),
-        "convolution": ("toomcook", "implicit", "im2col", "direct"),
+        "convolution": ("toomcook", "implicit", "im2col", "direct", "folded"),
         "experts": ("folded", "separate"),
         "gemm": ("sgemm", "wgmma", "mma", "tiled", "naive"),
         "epilogue": ("fused", "separate"),
@@ -126,6 +127,8 @@ def _able(
     refused.update(choice for choice in able if _missing(key, choice, chosen))
     if key == "convolution" and spec.widest > min(spec.max_tokens, MOST_TOKENS):
         refused.add("toomcook")
+    if key == "convolution" and kind == "cuda" and spec.widest > WIDEST:
+        refused.add("folded")
     if key == "precision" and spec.experts > WEIGHED[-1]:
         refused.update(_TENSOR)
     able = tuple(choice for choice in able if choice not in refused)
@@ -146,7 +149,7 @@ def _obstacle(
         return f" of capability {capability[0]}.{capability[1]}, it needs {HOPPER[0]}.{HOPPER[1]}"
     if asked in _TENSOR and spec.experts > WEIGHED[-1]:
         return f" for {spec.experts} experts, more than {WEIGHED[-1]}"
-    if "gemm" in chosen and asked == "toomcook":
+    if "gemm" in chosen and asked in ("toomcook", "folded"):
         return f" for a convolution over {spec.widest} tokens"
     return ""
 

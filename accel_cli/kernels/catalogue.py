@@ -8,6 +8,9 @@ from accel_cli.kernels import (
     concat,
     conv1d,
     embedding,
+    folded_convolution,
+    folded_scale,
+    folded_table,
     gemm_tiled,
     getmax,
     im2col,
@@ -29,6 +32,7 @@ from accel_cli.kernels import (
     windows,
 )
 from accel_cli.kernels.base import Launch
+from accel_cli.kernels.folded_layout import TableType
 from accel_cli.kernels.tensor_operands import Output
 
 
@@ -52,6 +56,9 @@ def variants() -> list[Launch]:
         window_max.geometry(1, 1),
         *sgemm.variants(),
         *(skinny.geometry(1, outputs) for outputs in (2, 4)),
+        folded_scale.geometry(1),
+        *(folded_table.geometry(1, table) for table in TableType),
+        *folded_convolution.variants(),
         *_toomcook(),
         *_tensor(),
     ]

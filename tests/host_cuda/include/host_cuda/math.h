@@ -91,6 +91,11 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     }
     return picked;
 }
+// The larger of each half.
+inline unsigned __vmaxu2(unsigned x, unsigned y) {
+    const unsigned high = x >> 16 > y >> 16 ? x : y, low = (x & 0xFFFFu) > (y & 0xFFFFu) ? x : y;
+    return (high & 0xFFFF0000u) | (low & 0xFFFFu);
+}
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
     return static_cast<unsigned>(((static_cast<unsigned long long>(high) << 32 | low) << (shift & 31u)) >> 32);
 }

@@ -1,0 +1,124 @@
+"""Folded convolution on a CUDA device: a table of what each word adds to a window, made at load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from accel_cli.cuda.buffers import empty
+from accel_cli.cuda.device import cupy
+from accel_cli.cuda.streams import Branches
+from accel_cli.engines.base import Observe
+from accel_cli.engines.cuda_convolution import Sentences
+from accel_cli.engines.tensor_products import Values
+from accel_cli.engines.tiles import Tiles
+from accel_cli.kernels.base import Runner, ceil_div
+from accel_cli.kernels.folded_convolution import GROUPS, folded_convolution
+from accel_cli.kernels.folded_layout import TABLE_DTYPES, WIDEST, Layout, Table, TableType, slice_of
+from accel_cli.kernels.folded_scale import folded_scale
+from accel_cli.kernels.folded_table import folded_table
+from accel_cli.kernels.pack_taps import pack_taps
+from accel_cli.kernels.sgemm import sgemm
+from accel_cli.kernels.tensor_operands import Output
+from accel_cli.model.config import ModelSpec
+from accel_cli.model.weights import Weights
+
+_ROOM = 256 << 20  # bytes of table values in fp32 while a table is made, unless one slice takes more
+
+
+def layout_of(spec: ModelSpec, table: TableType) -> Layout:
+    """How a network's table lies; ValueError if no kernel takes its widths."""
+    return Layout(table, spec.vocabulary_size, spec.widths, spec.filters)
+
+
+def can_fold(spec: ModelSpec) -> bool:
+    """Whether a kernel takes the widths."""
+    return spec.widest <= WIDEST
+
+
+def table_bytes(spec: ModelSpec, table: TableType) -> int:
+    """What the table takes of the device's memory, for as long as the engine lives."""
+    return layout_of(spec, table).bytes
+
+
+def load_bytes(spec: ModelSpec, table: TableType) -> int:
+    """What making it takes at most, the table included: words, and weights and values of some filters."""
+    rows = max(width * _filters_at_once(spec, table, width) for width in spec.widths)
+    values = 2 * spec.embedding + spec.vocabulary_size  # weights as they come and packed, products
+    return table_bytes(spec, table) + 4 * (spec.vocabulary_size * spec.embedding + rows * values)
+
+
+class FoldedConvolution:
+    """Sums of table rows in one kernel for all widths; `buffers` and Branches are not needed."""
+
+    def __init__(
+        self, spec: ModelSpec, weights: Weights, table: TableType, tiles: Tiles, run: Runner
+    ) -> None:
+        self._run = run
+        self._spread = 1 if spec.length else GROUPS  # sentences of one length need not be shared
+        self._table = _Folding(spec, weights, layout_of(spec, table), tiles, run).table
+
+    def buffers(self, sentences: int, tokens: int) -> None:
+        """Nothing is kept between the words and the features."""
+
+    def __call__(
+        self, part: Sentences, buffers: None, features: Any, branches: Branches, observe: Observe
+    ) -> None:
+        """One launch. Features are an array of float32, or Values of any kind."""
+        values = features if isinstance(features, Values) else Values(features, 0, Output.FP32)
+        into = values.array, values.output
+        folded_convolution(self._run, part.ids, part.offsets, self._table, *into, spread=self._spread)
+
+
+class _Folding:
+    """Makes a table, some filters of a width at a time: products in fp32, then rounded once."""
+
+    def __init__(self, spec: ModelSpec, weights: Weights, layout: Layout, tiles: Tiles, run: Runner) -> None:
+        self._run, self._tiles, self._layout = run, tiles, layout
+        self._words = cupy().asarray(weights.embedding)
+        columns = len(spec.widths) * spec.filters
+        after = cupy().asarray(np.concatenate([layer.bias for layer in weights.convolutions]))
+        fixed = layout.type == TableType.FIXED
+        self.table = Table(
+            layout,
+            values=empty(layout.size, dtype=TABLE_DTYPES[layout.type]),
+            taps=cupy().asarray(np.array(layout.taps, np.int32)),
+            after=empty(columns) if fixed else after,
+            scale=empty(columns) if fixed else after,
+        )
+        for kind, layer in enumerate(weights.convolutions):
+            step = _filters_at_once(spec, layout.type, spec.widths[kind])
+            for first in range(0, spec.filters, step):
+                weight = np.ascontiguousarray(layer.weight[first : first + step])
+                at = slice(kind * spec.filters + first, kind * spec.filters + first + len(weight))
+                part = self.table.values[layout.place(kind, first, len(weight))]
+                self._round(self._product(weight), after[at], at, part)
+
+    def _product(self, weight: Any) -> Any:
+        """What each word adds at each tap: [width, words, filters]."""
+        filters, dimension, width = weight.shape
+        row, words = ceil_div(filters, 4) * 4, len(self._words)
+        packed = empty(width * dimension, row)
+        pack_taps(self._run, cupy().asarray(weight), packed)
+        product = empty(width, words, filters)
+        tile = self._tiles.choose(words, filters, dimension)
+        for tap, y in zip(packed.reshape(width, dimension, row), product, strict=True):
+            sgemm(self._run, self._words, tap, None, y, tile=tile)
+        return product
+
+    def _round(self, product: Any, bias: Any, at: slice, part: Any) -> None:
+        """Store it as the table's type; `at` are its columns among those of all widths."""
+        width, _, filters = product.shape
+        lowest, scale = None, None
+        if self._layout.type == TableType.FIXED:
+            lowest, scale = empty(width, filters), self.table.scale[at]
+            folded_scale(self._run, product, bias, lowest, scale, self.table.after[at])
+        folded_table(self._run, product, part, self._layout.type, lowest, scale)
+
+
+def _filters_at_once(spec: ModelSpec, table: TableType, width: int) -> int:
+    """Whole slices whose values fit the room, one at least, or all filters."""
+    size = slice_of(table)
+    fitting = _ROOM // (4 * width * spec.vocabulary_size * size) * size
+    return min(spec.filters, max(size, fitting))

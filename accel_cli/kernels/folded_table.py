@@ -1,0 +1,49 @@
+"""Host twin of kernels_cu/folded_table.cu."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar, ceil_div, check_shape
+from accel_cli.kernels.folded_layout import ROW_BYTES, TABLE_DTYPES, TableType, slice_of
+from accel_cli.kernels.tensor_operands import as_bytes
+
+THREADS = 256
+
+KERNEL = Kernel(
+    "folded_table",
+    (
+        Array("product", "float32"),
+        Array("lowest", "float32"),
+        Array("scale", "float32"),
+        Array("table", "uint8", written=True),
+        Scalar("words", "int32"),
+        Scalar("width", "int32"),
+        Scalar("filters", "int32"),
+    ),
+)
+
+
+def geometry(count: int, table: TableType) -> Launch:
+    """A thread for each of `count` values."""
+    defines = (("TYPE", int(table)), ("ROW_BYTES", ROW_BYTES), ("THREADS", THREADS))
+    return Launch(KERNEL, defines, (ceil_div(count, THREADS), 1, 1), (THREADS, 1, 1))
+
+
+def folded_table(
+    run: Runner, product: Any, table: Any, kind: TableType, lowest: Any = None, scale: Any = None
+) -> None:
+    """table [slices, words, width, slice], flat, = product [width, words, filters], rounded.
+
+    The whole numbers of FIXED are those that `lowest` [width, filters] and `scale` [filters] make of them.
+    """
+    width, words, filters = product.shape
+    rows = ceil_div(filters, slice_of(kind)) * words * width
+    check_shape("folded_table table", table.shape, (rows * slice_of(kind),))
+    written = as_bytes("folded_table table", table, TABLE_DTYPES[kind])
+    if kind == TableType.FIXED:
+        check_shape("folded_table lowest", lowest.shape, (width, filters))
+        check_shape("folded_table scale", scale.shape, (filters,))
+    else:
+        lowest = scale = product
+    run(geometry(table.size, kind), product, lowest, scale, written, words, width, filters)
