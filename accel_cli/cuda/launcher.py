@@ -22,7 +22,7 @@ class Launcher:
 
     def __init__(self, device: DeviceFacts, sources: Path = resources.KERNELS, *, debug: str = "") -> None:
         self.cache = KernelCache(device.architecture, sources, debug=debug)
-        self._functions: dict[Launch, Any] = {}
+        self._functions: dict[tuple[Any, ...], Any] = {}
         self._modules: list[Any] = []
 
     def __call__(self, launch: Launch, *arguments: Any) -> None:
@@ -32,7 +32,7 @@ class Launcher:
 
     def function(self, launch: Launch) -> Any:
         """The loaded kernel of a launch."""
-        variant = Launch(launch.kernel, launch.defines, (1, 1, 1), launch.block, launch.shared_bytes)
+        variant = launch.kernel.name, launch.defines, launch.block, launch.shared_bytes
         if variant not in self._functions:
             self._functions[variant] = self._load(launch)
         return self._functions[variant]

@@ -6,6 +6,8 @@ is handed the launch and the arguments, already checked and typed.
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
@@ -55,29 +57,48 @@ class Kernel:
         pairs = zip(self.parameters, arguments, strict=True)
         return tuple(self._pack_one(parameter, argument) for parameter, argument in pairs)
 
+    def __hash__(self) -> int:
+        """By the name alone: launches are looked up by it all the time."""
+        return hash(self.name)
+
     def _pack_one(self, parameter: Array | Scalar, argument: Any) -> Any:
-        place = f"kernel {self.name}, argument {parameter.name}"
+        kind = _kind(parameter.dtype)
         if isinstance(parameter, Scalar):
-            return _scalar(place, np.dtype(parameter.dtype), argument)
+            try:
+                return _scalar(kind, argument)
+            except OverflowError:
+                raise OverflowError(f"{self._place(parameter)}: {argument} does not fit {kind}") from None
+            except (TypeError, ValueError):
+                raise TypeError(f"{self._place(parameter)}: {argument!r} is no {kind}") from None
         dtype = getattr(argument, "dtype", None)
-        if dtype is None or dtype != parameter.dtype:
-            raise TypeError(f"{place}: expected an array of {parameter.dtype}, got {dtype or type(argument)}")
+        if dtype is None or dtype != kind:
+            found = dtype or type(argument)
+            raise TypeError(f"{self._place(parameter)}: expected an array of {kind}, got {found}")
         if not argument.flags.c_contiguous:
-            raise ValueError(f"{place}: the array is not C-contiguous (strides {argument.strides})")
+            strides = argument.strides
+            raise ValueError(f"{self._place(parameter)}: the array is not C-contiguous (strides {strides})")
         return argument
 
+    def _place(self, parameter: Array | Scalar) -> str:
+        return f"kernel {self.name}, argument {parameter.name}"
 
-def _scalar(place: str, kind: np.dtype[Any], argument: Any) -> Any:
+
+_kind = functools.cache(np.dtype)
+
+
+def _scalar(kind: np.dtype[Any], argument: Any) -> Any:
     """A number as exactly `kind`. numpy by itself would cut an np.int64 to 32 bits without a word."""
-    try:
-        if kind.kind in "iu":
-            return kind.type(index(argument))
-        with np.errstate(over="raise"):
-            return kind.type(float(argument))
-    except (OverflowError, FloatingPointError):
-        raise OverflowError(f"{place}: {argument} does not fit {kind}") from None
-    except (TypeError, ValueError):
-        raise TypeError(f"{place}: {argument!r} is no {kind}") from None
+    if kind.kind in "iu":
+        return kind.type(index(argument))
+    value = float(argument)
+    if math.isfinite(value) and abs(value) > _largest(kind):
+        raise OverflowError
+    return kind.type(value)
+
+
+@functools.cache
+def _largest(kind: np.dtype[Any]) -> float:
+    return float(np.finfo(kind).max)
 
 
 @dataclass(frozen=True)
