@@ -14,7 +14,7 @@ import fake_streams
 import numpy as np
 import pytest
 
-from accel_cli.bench import device_clock, gemm, gemm_report
+from accel_cli.bench import device_clock, gemm, gemm_report, tensor_gemm
 from accel_cli.bench.ceiling import Ceiling
 from accel_cli.bench.device_clock import device_times
 from accel_cli.bench.measure import Timing
@@ -88,6 +88,7 @@ def test_every_program_is_checked_timed_and_compared(
     )
     document = json.loads(path.read_text())
     assert (document["suite"], document["machine"]["gpu"]) == ("gemm", "Fake H200")
+    assert document["precision"] == "fp32"
     rows = document["rows"]
     assert [row["program"] for row in rows if row["product"] == "33x21x18"] == [
         "naive", "tiled", "sgemm", "sgemm, tuned", "cuBLAS"
@@ -159,7 +160,7 @@ def test_rows_that_are_not_checked_in_float64_are_compared_with_the_naive_produc
             fake_cupy.Stream.current().enqueue(lambda: out.__setitem__(unseen, 9.0))
 
     product = Product(200, 2, 3)
-    checked = Matrices(product, 1)._rows
+    checked = Matrices(product, 1).rows
     unseen = next(row for row in range(200) if row not in checked)
     cupy.matmul = wrong
     with pytest.raises(AccelError, match=r"cuBLAS at 200x2x3 is wrong: it is .* from the naive product"):
@@ -190,6 +191,20 @@ def test_a_cpu_is_refused() -> None:
 def test_what_it_would_not_heed_is_refused(given: str) -> None:
     with pytest.raises(UsageError, match=f"{given}.*: with --suite gemm nothing but products is measured"):
         command.main(["--suite", "gemm", *given.split()], standalone_mode=False)
+
+
+@pytest.mark.parametrize(("precision", "module"), [("fp32", gemm), ("bf16", tensor_gemm)])
+def test_a_precision_may_be_asked_for(
+    monkeypatch: pytest.MonkeyPatch, precision: str, module: ModuleType
+) -> None:
+    def asked(*given: Any) -> None:
+        raise UsageError(f"asked of {given[0]}")
+
+    monkeypatch.setattr(device, "missing", lambda: None)
+    monkeypatch.setattr(module, "run", asked)
+    line = ["--suite", "gemm", "--device", "cuda:0", "--precision", precision]
+    with pytest.raises(UsageError, match="asked of cuda:0"):
+        command.main(line, standalone_mode=False)
 
 
 def test_the_networks_own_products_are_among_them() -> None:

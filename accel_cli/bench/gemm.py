@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from accel_cli.bench.ceiling import CUBLAS, measure_ceiling
 from accel_cli.bench.device_clock import device_times
-from accel_cli.bench.gemm_report import GemmReport, GemmRow
-from accel_cli.bench.operands import Matrices, Operands
+from accel_cli.bench.gemm_report import GemmReport, GemmRow, beside_cublas
+from accel_cli.bench.operands import Matrices, Operands, poison
 from accel_cli.cuda.device import DeviceFacts, cupy, facts, index_of
 from accel_cli.cuda.errors import translated
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.engines.tiles import Tiles
-from accel_cli.engines.tuned import Product
+from accel_cli.engines.tuned import Product, numbers
 from accel_cli.errors import AccelError, UsageError
 from accel_cli.kernels.base import Runner
 from accel_cli.kernels.gemm_tiled import gemm_tiled
@@ -52,14 +51,33 @@ def run(
 
     UsageError for a CPU; AccelError, before anything of a program is timed, if its result is wrong.
     """
-    if device == "cpu":
-        raise UsageError("--suite gemm measures kernels on a GPU; name one with --device cuda:N")
-    gpu = facts(index_of(device))
+    gpu = gpu_of(device)
     ceiling = measure_ceiling(gpu.index)
     with cupy().cuda.Device(gpu.index), translated("measuring matrix products"):
         suite = _Suite(gpu, repeats, tell)
         rows = [row for product in products for row in suite.rows(product)]
     return GemmReport(device, ceiling, rows, gpu)
+
+
+def gpu_of(device: str) -> DeviceFacts:
+    """What is known of "cuda:N"; UsageError for a CPU."""
+    if device == "cpu":
+        raise UsageError("--suite gemm measures kernels on a GPU; name one with --device cuda:N")
+    return facts(index_of(device))
+
+
+def find_cublas(tell: Callable[[str], None]) -> bool:
+    """Whether CuPy finds cuBLAS here; if not, tell how to get it."""
+    try:
+        one = cupy().empty((4, 4), "float32")
+        cupy().matmul(one, one)
+    except Exception as error:  # CuPy raises what it likes where the library is missing
+        tell(
+            f"CuPy has no cuBLAS here, so there is nothing to compare with ({_line(error)}); install the"
+            " library, with `pip install nvidia-cublas` for CUDA 13, nvidia-cublas-cu12 for CUDA 12"
+        )
+        return False
+    return True
 
 
 class _Suite:
@@ -68,7 +86,7 @@ class _Suite:
     def __init__(self, gpu: DeviceFacts, repeats: int, tell: Callable[[str], None]) -> None:
         self._gpu, self._repeats, self._tell = gpu, repeats, tell
         self._launch, self._tiles = Launcher(gpu), Tiles(gpu)
-        self._cublas = self._find_cublas()
+        self._cublas = find_cublas(tell)
 
     def rows(self, product: Product) -> list[GemmRow]:
         """A row for each program, those that give the same result."""
@@ -80,11 +98,10 @@ class _Suite:
             error = _error(f"{program} at {product}", matrices, call, first)
             first = matrices.copies[0].y.copy() if first is None else first
             calls = [partial(call, copy) for copy in matrices.copies]
-            rows.append(
-                GemmRow(product, program, tile, len(calls), device_times(calls, self._repeats), error)
-            )
-        peer = next((row.timing.median for row in rows if row.program == CUBLAS), None)
-        return [replace(row, x_cublas=None if peer is None else peer / row.timing.median) for row in rows]
+            timing = device_times(calls, self._repeats)
+            shown = None if tile is None else numbers(tile)
+            rows.append(GemmRow(product, program, shown, len(calls), timing, error))
+        return beside_cublas(rows)
 
     def _programs(self, product: Product) -> dict[str, tuple[Call, Tile | None]]:
         """What computes a product, and the tile that it takes if it has any."""
@@ -102,18 +119,6 @@ class _Suite:
         if self._cublas:
             programs[CUBLAS] = (_matmul, None)
         return programs
-
-    def _find_cublas(self) -> bool:
-        try:
-            one = cupy().empty((4, 4), "float32")
-            cupy().matmul(one, one)
-        except Exception as error:  # CuPy raises what it likes where the library is missing
-            self._tell(
-                f"CuPy has no cuBLAS here, so there is nothing to compare with ({_line(error)}); install the"
-                " library, with `pip install nvidia-cublas` for CUDA 13, nvidia-cublas-cu12 for CUDA 12"
-            )
-            return False
-        return True
 
 
 def _each(product: Callable[..., None], run: Runner, operands: Operands) -> None:
@@ -140,7 +145,7 @@ def _error(what: str, matrices: Matrices, call: Call, first: Any) -> float:
     worst = 0.0
     stream = cupy().cuda.get_current_stream()
     for copy in matrices.copies:
-        copy.y.data.memset_async(0xFF, copy.y.nbytes, stream)  # NaN
+        poison(copy.y)
         call(copy)
         stream.synchronize()
         found = compare(matrices.found(copy), matrices.exact(), TOLERANCE)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from accel_cli.bench import gemm, gemm_report, ladder, ladder_report
+from accel_cli.bench import gemm, gemm_report, ladder, ladder_report, tensor_gemm
 from accel_cli.bench.elapsed import elapsed
 from accel_cli.bench.inputs import TOKENS
 from accel_cli.bench.peers import PEERS
@@ -78,7 +78,7 @@ from accel_cli.text.writers import claim, opened_output
 @option(
     "--suite",
     type=click.Choice(("gemm",)),
-    help="Measure matrix products beside cuBLAS's instead of a plan (CUDA).",
+    help="Measure matrix products beside cuBLAS's instead of a plan (CUDA): in fp32, or as --precision says.",
 )
 @option("--profile", is_flag=True, help="Measure the time of each kernel as well (CUDA).")
 @option(
@@ -118,12 +118,13 @@ def command(
     accel bench --device cpu --peer pytorch --json docs/results/sentiment-cpu.json
     accel bench --ladder --json docs/results/ladder-h200.json
     """
-    plan = {"--precision": precision, "--batch": batch, "--streams": streams, "--kernel-debug": kernel_debug}
+    rest = {"--batch": batch, "--streams": streams, "--kernel-debug": kernel_debug}
+    plan = {"--precision": precision, **rest}
     if suite == "gemm":
         others = {"--input": path, "--peer": peer, "--ladder": folder, "--rungs": rungs}
         shown = {"--picture": " ".join(pictures), "--profile": profile}
-        refuse({**others, **shown, **plan}, "with --suite gemm nothing but products is measured")
-        products(choose(device), repeats, report, overwrite)
+        refuse({**others, **shown, **rest}, "with --suite gemm nothing but products is measured")
+        products(choose(device), precision or "fp32", repeats, report, overwrite)
         return
     if folder is not None:
         refuse({"--input": path, **plan}, "with --ladder the rungs say that themselves")
@@ -189,11 +190,15 @@ class Figures:
         self._overwrite = True  # it is ours now
 
 
-def products(device: str, repeats: int, report: str | None, overwrite: bool) -> None:
+def products(device: str, precision: str, repeats: int, report: str | None, overwrite: bool) -> None:
     """Measure matrix products on a GPU, print them and write their figures."""
     with ExitStack() as stack:
         file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
-        found = gemm.run(device, repeats, elapsed(say))
+        tell = elapsed(say)
+        if precision == "fp32":
+            found = gemm.run(device, repeats, tell)
+        else:
+            found = tensor_gemm.run(device, precision, repeats, tell)
         if report != "-":
             gemm_report.show(found)
         if file is not None:
