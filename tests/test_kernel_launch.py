@@ -32,6 +32,15 @@ from accel_cli.kernels.scale_add import scale_add
 from accel_cli.kernels.sgemm import sgemm, sgemm_batched, sgemm_experts, sgemm_ids, sgemm_windows
 from accel_cli.kernels.skinny import skinny
 from accel_cli.kernels.softmax import softmax
+from accel_cli.kernels.text_common import Count
+from accel_cli.kernels.text_ends import text_ends
+from accel_cli.kernels.text_invalid import text_invalid
+from accel_cli.kernels.text_lengths import text_lengths
+from accel_cli.kernels.text_lines import text_lines
+from accel_cli.kernels.text_lookup import Tokens, Words, text_lookup
+from accel_cli.kernels.text_marks import text_marks
+from accel_cli.kernels.text_offsets import text_offsets
+from accel_cli.kernels.text_sums import text_sums
 from accel_cli.kernels.toomcook_input import Chunks, toomcook_channels, toomcook_ids
 from accel_cli.kernels.toomcook_output import toomcook_output
 from accel_cli.kernels.toomcook_weights import toomcook_weights
@@ -102,6 +111,14 @@ def test_the_extremes_fit() -> None:
     KERNEL.pack((X[:0], 0, 0, 0))
 
 
+def b(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.uint8)
+
+
+def u(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.uint32)
+
+
 class Recorder:
     """A runner that keeps what it is given, packed as a device would."""
 
@@ -132,6 +149,15 @@ def fold(run: Recorder, table: TableType, filters: int = 8, spread: int = 1) -> 
     values = np.zeros(layout.size, TABLE_DTYPES[table])
     whole = Table(layout, values, i(5), f(columns), f(columns))
     folded_convolution(run, i(32), i(3), whole, f(2, columns), spread=spread)
+
+
+def look_up(run: Recorder) -> None:
+    marks = Tokens(u(1, 128), u(1, 128), u(1, 128), i(1), i(1))
+    text_lookup(run, b(9), marks, i(5), i(6), Words(u(8, 4), b(20), 2, 7), i(30))
+
+
+def measure(run: Recorder) -> None:
+    text_lengths(run, b(9), i(5), i(5), i(6), i(6), i(1), b(5), b(5), (1, 2, 128))
 
 
 Call = Callable[[Recorder], None]
@@ -165,6 +191,14 @@ CALLS: list[tuple[str, Call]] = [
     ("skinny", lambda run: skinny(run, f(5, 3), f(2, 3), f(2), f(5, 2))),
     ("skinny", lambda run: skinny(run, f(5, 3), f(4, 3), f(4), f(5, 4))),
     ("softmax", lambda run: softmax(run, f(5, 3), f(5, 3))),
+    ("text_ends", lambda run: text_ends(run, u(1, 128), u(1, 128), i(1), i(1), i(5), i(5))),
+    ("text_invalid", lambda run: text_invalid(run, b(9), 9, i(6))),
+    ("text_lengths", measure),
+    ("text_lines", lambda run: text_lines(run, b(9), 9, u(1, 128), i(1))),
+    ("text_lookup", look_up),
+    ("text_marks", lambda run: text_marks(run, b(9), 9, u(1, 128), u(1, 128), u(1, 128), i(1), 128)),
+    ("text_offsets", lambda run: text_offsets(run, i(5), i(6), i(1), i(6), i(30), 1, 1)),
+    ("text_sums", lambda run: text_sums(run, i(9), i(6), Count.LINES)),
     ("toomcook_input", lambda run: toomcook_ids(run, i(32), f(40, 8), chunks(), f(18, 16), f(18, 2, 8))),
     ("toomcook_input", lambda run: toomcook_ids(run, i(32), f(40, 7), chunks(), f(18, 16), f(18, 2, 7))),
     ("toomcook_input", lambda run: toomcook_channels(run, f(2, 7, 16), chunks(), f(18, 16), f(18, 2, 7))),

@@ -23,6 +23,14 @@ from accel_cli.kernels import (
     sgemm,
     skinny,
     softmax,
+    text_ends,
+    text_invalid,
+    text_lengths,
+    text_lines,
+    text_lookup,
+    text_marks,
+    text_offsets,
+    text_sums,
     toomcook_input,
     toomcook_output,
     toomcook_weights,
@@ -59,9 +67,24 @@ def variants() -> list[Launch]:
         folded_scale.geometry(1),
         *(folded_table.geometry(1, table) for table in TableType),
         *folded_convolution.variants(),
+        *_text(),
         *_toomcook(),
         *_tensor(),
     ]
+
+
+def _text() -> list[Launch]:
+    """The tokenizer's."""
+    by_tile_or_line = (
+        text_ends,
+        text_invalid,
+        text_lengths,
+        text_lines,
+        text_lookup,
+        text_marks,
+        text_offsets,
+    )
+    return [*(kernel.geometry(1) for kernel in by_tile_or_line), text_sums.geometry()]
 
 
 def _toomcook() -> list[Launch]:
