@@ -29,6 +29,8 @@ from accel_cli.kernels.mma_gemm import MmaTile
 from accel_cli.kernels.wgmma_gemm import WgmmaTile
 from accel_cli.validation import TOLERANCE
 
+pytestmark = pytest.mark.extras  # minutes of compiling
+
 WGMMA, MMA = WgmmaTile(1, 1, 64, 2), MmaTile(32, 32, 16, 16, 2)
 PRODUCT = Product(9, 8, 70)
 OURS = ["wgmma", "wgmma, ReLU", "wgmma, experts", "mma", "mma, ReLU", "mma, experts"]

@@ -24,6 +24,8 @@ from accel_cli.model.config import ModelSpec
 from accel_cli.model.reference import forward
 from accel_cli.numeric import compare
 
+pytestmark = pytest.mark.extras  # minutes of compiling
+
 TOLERANCES = {TableType.FP32: 1e-5, TableType.FP16: 1e-3, TableType.FIXED: 1e-3}
 
 

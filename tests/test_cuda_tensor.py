@@ -15,6 +15,8 @@ from accel_cli.model.reference import forward
 from accel_cli.numeric import compare
 from accel_cli.validation import TOLERANCE
 
+pytestmark = pytest.mark.extras  # minutes of compiling
+
 
 @pytest.fixture(autouse=True)
 def cupy(monkeypatch: pytest.MonkeyPatch) -> None:

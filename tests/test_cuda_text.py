@@ -25,6 +25,8 @@ from accel_cli.kernels.text_common import MOST_BYTES, TILE, Count
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.text.vocabulary import SPECIAL, Vocabulary, load_vocabulary
 
+pytestmark = pytest.mark.extras  # minutes of compiling
+
 # Some of these cannot be spelt: texts are read, in lower case and with ', and words are not.
 WORDS = [
     *b"a it do n't 's ' 've . rock'n'roll it's'5 5t 5 t n s aa n'ta A don\xe2\x80\x99t caf\xc3\xa9".split(),

@@ -100,7 +100,7 @@ class TestClock:
         assert warm(48, 2, lambda size, before: 0.1 * size).n == 48
 
     def test_long_runs_are_repeated_less_often(self, warm: Any) -> None:
-        found = warm(48, 10, lambda size, before: 0.05 * size)
-        assert (found.n, len(found.timing.seconds)) == (48, 4)
+        found = warm(48, 10, lambda size, before: 0.0051 * size)  # 0.51 s a repeat, of 2.5
+        assert (found.n, len(found.timing.seconds)) == (100, 5)
         assert len(warm(48, 10, lambda size, before: 0.5 * size).timing.seconds) == 3
-        assert len(warm(48, 10, lambda size, before: 0.01 * size).timing.seconds) == 10
+        assert len(warm(48, 10, lambda size, before: 0.001 * size).timing.seconds) == 10

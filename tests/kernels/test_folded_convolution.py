@@ -12,6 +12,8 @@ from kernels.folded_tables import pooled, table_of
 from kernels.ragged import offsets_of
 from kernels.tensors import values
 
+pytestmark = pytest.mark.extras  # minutes of compiling
+
 WORDS = 50
 TOLERANCES = {TableType.FP32: 1e-5, TableType.FP16: 4e-3, TableType.FIXED: 2e-3}
 

@@ -25,6 +25,8 @@ from kernels.tensor_cases import (
 )
 from kernels.tensors import values, with_zeros
 
+pytestmark = pytest.mark.extras  # minutes of compiling
+
 TINY = WgmmaTile(1, 1, 64, 2)
 ONE_BLOCK = WgmmaTile(1, 1, 64, 2, blocks=1)  # which makes tile after tile
 PAIR = WgmmaTile(1, 1, 64, 2, cluster=2, blocks=2)
