@@ -9,13 +9,15 @@ A marker is one line, and all between it and the line `<!-- end -->` is rewritte
     <!-- results docs/results/sentiment-cpu.json -->
     <!-- results docs/results/a.json,docs/results/b.json clock=host,file warm=true | plan: Plan | n: n -->
     <!-- ladder docs/results/ladder-h200.json -->
+    <!-- serve docs/results/serve-cpu.json -->
     <!-- picture docs/ladder.svg What it shows -->
 
 First word: `results` for the rows of a file, `stages` for its stages, `ladder` for the rungs of a ladder,
-a line each. Then the file, or several with commas, from the top of the repository. Then filters:
-key=value, or key=one,other. Then the columns, each as key: heading; without any, the usual ones. A key
-that a row lacks is looked up in the whole file, with dots: `machine.cpu`. `picture` shows a file. Of a
-ladder or a picture that is not there nothing is shown.
+`serve` for the ways to ask a server, `soak` for how it stood an overload, a line each. Then the file, or
+several with commas, from the top of the repository. Then filters: key=value, or key=one,other. Then the
+columns, each as key: heading; without any, the usual ones. A key that a row lacks is looked up in the
+whole file, with dots: `machine.cpu`. `picture` shows a file. Of a ladder, a server or a picture that is
+not there nothing is shown.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LADDER, PICTURES = "docs/results/ladder-h200.json", ("docs/ladder.png", "docs/ladder.svg")
-LISTS = {"results": "rows", "stages": "stages"}
+LISTS = {"results": "rows", "stages": "stages", "serve": "rows", "soak": "soak"}
+MAY_LACK = ("ladder", "serve", "soak")
 USUAL = {
     "results": "program: Program | clock: Clock | input: Input | warm: Warm | n: n"
     " | sentences_per_s: Sentences/s | slowest: Slowest | fastest: Fastest | x_peer: x peer"
@@ -40,10 +43,16 @@ USUAL = {
     "ladder": "rung: Rung | name: Name | n: n | sentences_per_s: Sentences/s | x_first: x rung 0"
     " | x_before: x before | tflop_per_s: TFLOP/s | percent_of_ceiling: % of ceiling | one_batch: n = 512"
     " | cold: n = 32, cold | ids: Ids: sentences/s | ids_one_batch: Ids: n = 512 | worst: Largest error",
+    "serve": "protocol: Protocol | n: Sentences a request | connections: Connections"
+    " | requests_per_s: Requests/s | sentences_per_s: Sentences/s | slowest: Slowest | fastest: Fastest"
+    " | p50_ms: p50, ms | p99_ms: p99, ms | x_engine: x engine | load: Load",
+    "soak": "seconds: Seconds | offered_requests_per_s: Requests/s asked for | right: Right | refused: 429"
+    " | wrong: Wrong | failed: Failed | right_sentences_per_s: Sentences/s | p99_ms: p99, ms"
+    " | recovery_ms: Good again after, ms | start_mib: MiB at start | end_mib: At end | most_mib: Most",
 }
 END = "<!-- end -->"
 # at the beginning of a line: a marker that is only quoted, in backticks or indented, is text
-_MARKER = re.compile(r"^<!-- (results|stages|ladder|picture) (.*) -->$")
+_MARKER = re.compile(r"^<!-- (results|stages|ladder|serve|soak|picture) (.*) -->$")
 
 
 class MarkerError(Exception):
@@ -80,7 +89,7 @@ def _content(kind: str, body: str, root: Path, folder: Path) -> list[str]:
     if kind == "picture":
         name, _, text = body.partition(" ")
         return [f"![{text}]({relpath(name, folder)})"] if (root / name).exists() else []
-    if kind == "ladder" and not (root / body.split()[0]).exists():
+    if kind in MAY_LACK and not (root / body.split()[0]).exists():
         return []
     return table(kind, body, root)
 

@@ -155,6 +155,22 @@ def test_of_a_ladder_that_was_not_climbed_nothing_is_shown(root: Path) -> None:
     assert docs.render(LADDER, root) == LADDER
 
 
+def test_a_server_has_a_line_a_way_to_ask_and_one_for_an_overload(root: Path) -> None:
+    markers = "\n".join(f"<!-- {kind} docs/results/s.json -->\n<!-- end -->" for kind in ("serve", "soak"))
+    assert docs.render(markers, root) == markers
+    row = dict.fromkeys(("n", "connections", "requests_per_s", "sentences_per_s", "slowest", "fastest"), 64)
+    row |= {"protocol": "TEI JSON", "p50_ms": 20.5, "p99_ms": 39.0, "x_engine": 0.25}
+    soak = dict.fromkeys(("seconds", "offered_requests_per_s", "right", "refused", "wrong", "failed"), 7)
+    soak |= dict.fromkeys(("right_sentences_per_s", "p99_ms", "recovery_ms"), 3.5)
+    soak |= {"start_mib": 391.0, "end_mib": 395.0, "most_mib": 396.0}
+    (root / "docs" / "results" / "s.json").write_text(
+        json.dumps({"load": "wrk 4", "rows": [row], "soak": [soak]})
+    )
+    rendered = docs.render(markers, root).split("\n")
+    assert "| TEI JSON | 64 | 64 | 64 | 64 | 64 | 64 | 20.5 | 39 | 0.25 | wrk 4 |" in rendered
+    assert "| 7 | 7 | 7 | 7 | 7 | 7 | 3.5 | 3.5 | 3.5 | 391 | 395 | 396 |" in rendered
+
+
 def test_a_picture_is_shown_where_it_is(root: Path) -> None:
     text = "<!-- picture docs/a.svg What it shows -->\n<!-- end -->"
     assert docs.render(text, root, "README.md") == text

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from accel_cli.bench import gemm, gemm_report, ladder, ladder_report, tensor_gemm
+from accel_cli.bench import gemm, gemm_report, ladder, ladder_report, serve_suite, tensor_gemm
 from accel_cli.bench.elapsed import elapsed
 from accel_cli.bench.inputs import TOKENS
 from accel_cli.bench.peers import PEERS
@@ -17,6 +17,7 @@ from accel_cli.bench.rungs import PACKAGED, numbers
 from accel_cli.bench.suite import Job, run
 from accel_cli.bench.tables import show
 from accel_cli.commands import HELP
+from accel_cli.commands.bench_serve import SECONDS, drive, serve_options
 from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options, say
 from accel_cli.cuda.device import choose
 from accel_cli.errors import AccelError, OutputError, UsageError
@@ -80,6 +81,7 @@ from accel_cli.text.writers import claim, opened_output
     type=click.Choice(("gemm",)),
     help="Measure matrix products beside cuBLAS's instead of a plan (CUDA): in fp32, or as --precision says.",
 )
+@serve_options
 @option("--profile", is_flag=True, help="Measure the time of each kernel as well (CUDA).")
 @option(
     "--json",
@@ -101,6 +103,9 @@ def command(
     rungs: str | None,
     pictures: tuple[str, ...],
     suite: str | None,
+    serve: bool,
+    seconds: float | None,
+    soak: float | None,
     profile: bool,
     report: str | None,
     overwrite: bool,
@@ -117,9 +122,20 @@ def command(
     accel bench --batch 512
     accel bench --device cpu --peer pytorch --json docs/results/sentiment-cpu.json
     accel bench --ladder --json docs/results/ladder-h200.json
+    accel bench --serve --soak 600
     """
     rest = {"--batch": batch, "--streams": streams, "--kernel-debug": kernel_debug}
     plan = {"--precision": precision, **rest}
+    settings = {"precision": precision, "batch": batch, "streams": streams, "kernel_debug": kernel_debug}
+    if serve:
+        others = {"--peer": peer, "--ladder": folder, "--rungs": rungs, "--picture": " ".join(pictures)}
+        refuse({**others, "--suite": suite, "--profile": profile}, "with --serve only a server is measured")
+        given = {"--config": config, "--device": device, **plan}
+        words = tuple(word for name, value in given.items() if value for word in (name, str(value)))
+        asked = serve_suite.Job(words, sentences, repeats, seconds or SECONDS, soak, path, tokens)
+        drive(configured(config, **settings), device, asked, report, overwrite)
+        return
+    refuse({"--seconds": seconds, "--soak": soak}, "only --serve loads anything for a time")
     if suite == "gemm":
         others = {"--input": path, "--peer": peer, "--ladder": folder, "--rungs": rungs}
         shown = {"--picture": " ".join(pictures), "--profile": profile}
@@ -137,7 +153,7 @@ def command(
     for name, value in {"--rungs": rungs, "--picture": pictures}.items():
         if value:
             raise UsageError(f"{name} belongs to a ladder; say --ladder too, or leave it out")
-    loaded = configured(config, precision=precision, batch=batch, streams=streams, kernel_debug=kernel_debug)
+    loaded = configured(config, **settings)
     with ExitStack() as stack:
         # opened first: minutes of measuring must not end in "no such folder"
         file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None

@@ -96,7 +96,7 @@ def command(
     Speaks the Open Inference Protocol, and as Text Embeddings Inference and Hugging Face's endpoints do.
     The page at / is for people. SIGTERM: finish what is under way, then exit.
     """
-    _require_packages()
+    require_packages("accel serve")
     from accel_cli.classifier import Classifier
     from accel_cli.engines.open import plan_for
     from accel_cli.serve.limits import limits_for
@@ -128,11 +128,12 @@ def command(
             log.close()
 
 
-def _require_packages() -> None:
+def require_packages(what: str) -> None:
+    """AccelError if a package of the extra `serve`, which `what` needs, is missing."""
     missing = [name for name in _PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
         raise AccelError(
-            f"accel serve needs {', '.join(missing)}, not installed here: in a checkout, say"
+            f"{what} needs {', '.join(missing)}, not installed here: in a checkout, say"
             ' pip install ".[serve]"'
         )
 

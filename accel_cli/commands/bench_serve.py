@@ -1,0 +1,64 @@
+"""`accel bench --serve`: its options and its end. A module of its own, since it needs the extra `serve`."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+import click
+
+from accel_cli.bench import serve_report, serve_suite
+from accel_cli.bench.elapsed import elapsed
+from accel_cli.commands.options import Command, option, say
+from accel_cli.commands.serve import require_packages
+from accel_cli.errors import AccelError
+from accel_cli.model.config import Config
+from accel_cli.text.writers import opened_output
+
+SECONDS = 3.0
+
+
+class ServeFailed(AccelError):
+    """An answer was wrong or lost, or the server did not come back."""
+
+
+def serve_options(command: Command) -> Command:
+    """--serve, --seconds and --soak."""
+    for decorate in (
+        option(
+            "--soak",
+            type=click.FloatRange(0.1, 1e6),
+            metavar="SECONDS",
+            help="With --serve: ask for twice what the server can do, for so long, and check every answer.",
+        ),
+        option(
+            "--seconds",
+            type=click.FloatRange(0.1, 3600),
+            help=f"With --serve: how long each repeat asks.  [default: {SECONDS:g}]",
+        ),
+        option(
+            "--serve",
+            is_flag=True,
+            help="Measure `accel serve` over loopback (extra `serve`); load from wrk, if it is installed.",
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
+def drive(config: Config, device: str, job: serve_suite.Job, report: str | None, overwrite: bool) -> None:
+    """Measure a server, print it and write its figures; ServeFailed if it did not stand the overload."""
+    require_packages("accel bench --serve")
+    with ExitStack() as stack:
+        file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
+        found = serve_suite.run(config, device, job, elapsed(say))
+        if report != "-":
+            serve_report.show(found)
+        if file is not None:
+            file.write(found.text().encode())
+    if found.soak and not found.soak.passed:
+        counts = found.soak.counts
+        raise ServeFailed(
+            f"under twice the load {counts.wrong} answers were wrong, {counts.failed} requests lost or"
+            f" refused without a 429, {counts.right} right; a new request was"
+            f" {'answered' if found.soak.recovery is not None else 'not answered'} when it was over"
+        )
