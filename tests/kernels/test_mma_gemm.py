@@ -29,6 +29,8 @@ from kernels.tensor_cases import (
 )
 from kernels.tensors import values, with_zeros
 
+pytestmark = pytest.mark.extras  # minutes of compiling
+
 TINY = MmaTile(32, 32, 32, 16, 2)  # 64 threads
 
 

@@ -6,6 +6,8 @@ from accel_cli.kernels.text_common import THREADS, TILE, tiles
 from accel_cli.kernels.text_marks import text_marks
 from kernels.text_marked import BYTES, all_texts, breaks_of, by_tile, bytes_of, marks_of, soup, words_of
 
+pytestmark = pytest.mark.extras  # minutes of running
+
 ALL = 1 << 20
 
 
