@@ -26,10 +26,9 @@
 #endif
 
 constexpr int LANES = ROW_BYTES / 16;
-constexpr int MEMBERS = LANES * SPREAD;            // threads of a sentence
-constexpr int TEAMS = THREADS / MEMBERS;           // sentences of a block
-constexpr int STAGED = CHUNK + LANES;              // teams of a warp read different banks
-constexpr int COPIES = OUTPUT == OUTPUT_SPLIT ? 2 : 1;
+constexpr int MEMBERS = LANES * SPREAD;   // threads of a sentence
+constexpr int TEAMS = THREADS / MEMBERS;  // sentences of a block
+constexpr int STAGED = CHUNK + LANES;     // teams of a warp read different banks
 
 template <class T>
 struct alignas(VECTOR * sizeof(T)) Piece {
@@ -139,6 +138,7 @@ folded_convolution(const int* __restrict__ ids, const int* __restrict__ offsets,
 #if ALIGNED
     const Piece<float> factors = *reinterpret_cast<const Piece<float>*>(scale + column);  // gone if there is no scale
     const Piece<float> addends = *reinterpret_cast<const Piece<float>*>(after + column);
+    constexpr int COPIES = OUTPUT == OUTPUT_SPLIT ? 2 : 1;
     Piece<Y> pieces[COPIES];
 #pragma unroll
     for (int i = 0; i < VECTOR; ++i) {
