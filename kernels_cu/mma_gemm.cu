@@ -15,14 +15,13 @@
 //
 // Operands come by cp.async, STAGES - 1 steps ahead; a warp reads the next products' while it makes one's. Tensor cores
 // cut off as they add up: after PROMOTE of k sums go on in ordinary registers (0: never).
+#include "bands.cuh"
 #include "fragment_epilogue.cuh"
 #include "mma_operands.cuh"
 
 #ifndef ROWS
 #error "ROWS not defined"
 #endif
-
-constexpr int BAND = 16;  // rows of blocks that run together, column by column: what they share is in the L2 cache
 
 using Sums = float[MT][NT][4];
 
@@ -81,11 +80,9 @@ mma_gemm(const unsigned char* __restrict__ a, const int* __restrict__ starts, co
 
     const int tiles_across = (columns + BN - 1) / BN;
     const int tiles_down = static_cast<int>((rows + BM - 1) / BM);
-    const int band = blockIdx.x / (BAND * tiles_across);
-    const int in_band = blockIdx.x % (BAND * tiles_across);
-    const int height = min(BAND, tiles_down - band * BAND);
-    const long long block_row = static_cast<long long>(band * BAND + in_band % height) * BM;
-    const int block_column = in_band / height * BN;
+    const TileAt tile_at(blockIdx.x, tiles_down, tiles_across);
+    const long long block_row = static_cast<long long>(tile_at.down) * BM;
+    const int block_column = tile_at.across * BN;
     const int block_rows = static_cast<int>(min(rows - block_row, static_cast<long long>(BM)));
 
     const uint4* const a_pieces = reinterpret_cast<const uint4*>(a) + blockIdx.z * (a_step / PIECE);

@@ -11,6 +11,7 @@
 //
 // z is a batch: a, packed and y go on by so many floats each time. k runs upwards in one chain, so all tiles give the
 // same bits. Operands come by cp.async, STAGES - 1 steps ahead; a thread reads the next k's while it multiplies one's.
+#include "bands.cuh"
 #include "sgemm_epilogue.cuh"
 #include "sgemm_operands.cuh"
 #include "sgemm_tile.cuh"
@@ -25,8 +26,6 @@ constexpr int ESTIMATE = TM * TN + 2 * (TM + TN) + A_ROWS + 28 + FINDING;
 constexpr int REGISTERS = ESTIMATE > 72 ? ESTIMATE : 72;
 constexpr int FITTING = 512 / REGISTERS * 128 / THREADS;  // 4 schedulers hold 512 registers of whole warps each
 constexpr int RESIDENT = FITTING > 1 ? FITTING : 1;       // blocks that a processor shall hold
-
-constexpr int BAND = 16;  // rows of blocks that run together, column by column: what they share is in the L2 cache
 
 template <int COUNT, int STEP>
 __device__ __forceinline__ void read_quads(float (&to)[COUNT], const float* from) {
@@ -47,11 +46,9 @@ sgemm(const float* __restrict__ a, const int* __restrict__ starts, const int* __
 
     const int tiles_across = (columns + BN - 1) / BN;
     const int tiles_down = static_cast<int>((rows + BM - 1) / BM);
-    const int band = blockIdx.x / (BAND * tiles_across);
-    const int in_band = blockIdx.x % (BAND * tiles_across);
-    const int height = min(BAND, tiles_down - band * BAND);
-    const long long block_row = static_cast<long long>(band * BAND + in_band % height) * BM;
-    const int block_column = in_band / height * BN;
+    const TileAt tile_at(blockIdx.x, tiles_down, tiles_across);
+    const long long block_row = static_cast<long long>(tile_at.down) * BM;
+    const int block_column = tile_at.across * BN;
     const int block_rows = static_cast<int>(min(rows - block_row, static_cast<long long>(BM)));
 
     Copies copies{{a + blockIdx.z * a_step, starts, ids, block_row, block_rows, depth, dimension},

@@ -14,6 +14,7 @@
 // that of the weights. Any number of clusters takes the tiles in turn, so that loads run ahead over the end of a tile.
 //
 // Tensor cores cut off as they add up: after PROMOTE of k partial sums go into ordinary registers (0: never).
+#include "bands.cuh"
 #include "fragment_epilogue.cuh"
 #include "wgmma_operands.cuh"
 
@@ -22,8 +23,6 @@
 #else
 #define TOGETHER
 #endif
-
-constexpr int BAND = 16;  // rows of tiles that run together, column by column: what they share is in the L2 cache
 
 // The tiles of a product, in the order in which they are made.
 struct Tiles {
@@ -37,10 +36,9 @@ struct Tiles {
     __device__ __forceinline__ int count() const { return down * across; }
 
     __device__ __forceinline__ void find(int number) {
-        const int band = number / (BAND * across), in_band = number % (BAND * across);
-        const int height = min(BAND, down - band * BAND);
-        row = static_cast<long long>(band * BAND + in_band % height) * BM;
-        column = in_band / height * BN;
+        const TileAt at(number, down, across);
+        row = static_cast<long long>(at.down) * BM;
+        column = at.across * BN;
     }
 };
 

@@ -40,9 +40,7 @@ def tensor_gemm(
     rows, a_row = a.shape[-2:]
     _check_rows("tensor_gemm a", a, packed, rows)
     _check_stored("tensor_gemm", y, output, rows, column, packed.columns, bias)
-    epilogue = Epilogue.RELU if relu else Epilogue.STORE
-    sizes = (rows, packed.columns, 1, Source.MATRIX, epilogue, bias is not None, 1, output)
-    launch = geometry(tile, packed.operands, *sizes)
+    launch = _plain(tile, packed, Source.MATRIX, rows, output, biased=bias is not None, relu=relu)
     _launch(run, launch, a, packed, y, output, rows, bias=bias, column=column, a_row=a_row)
 
 
@@ -63,9 +61,8 @@ def tensor_packed(
     shape = (packed.values.shape[-3], packed_rows(rows), step(operands.type))
     check_shape("tensor_packed a", a.shape, (*halves(operands.stored), *shape))
     _check_stored("tensor_packed", y, output, rows, column, packed.columns, bias)
-    epilogue = Epilogue.RELU if relu else Epilogue.STORE
-    sizes = (rows, packed.columns, 1, Source.PACKED, epilogue, bias is not None, 1, output)
-    _launch(run, geometry(tile, operands, *sizes), a, packed, y, output, rows, bias=bias, column=column)
+    launch = _plain(tile, packed, Source.PACKED, rows, output, biased=bias is not None, relu=relu)
+    _launch(run, launch, a, packed, y, output, rows, bias=bias, column=column)
 
 
 def tensor_batched(
@@ -153,6 +150,13 @@ def tensor_experts(
     sizes = (rows, packed.columns, 1, Source.MATRIX, epilogue, True, experts, output)
     launch = geometry(tile, packed.operands, *sizes)
     _launch(run, launch, h, packed, y, output, rows, bias=bias, gate=gate, a_row=a_row)
+
+
+def _plain(
+    tile: TensorTile, packed: Packed, source: Source, rows: int, output: Output, *, biased: bool, relu: bool
+) -> Launch:
+    epilogue = Epilogue.RELU if relu else Epilogue.STORE
+    return geometry(tile, packed.operands, rows, packed.columns, 1, source, epilogue, biased, 1, output)
 
 
 def _convolve(
