@@ -16,9 +16,9 @@ from accel_cli.classifier import Classifier
 from accel_cli.engines.base import Ticket
 from accel_cli.errors import InputError
 from accel_cli.model.inputs import embedding_batch, token_batch
-from accel_cli.text.chunks import ArrayChunk, TextChunk
+from accel_cli.text.chunks import ArrayChunk, Chunk, TextChunk
 from accel_cli.text.readers import Source
-from accel_cli.text.writers import Formatter
+from accel_cli.text.rows import Formatter
 
 ON_ERROR = ("replace", "fail")
 
@@ -39,11 +39,15 @@ class Summary:
 
 @dataclass(frozen=True)
 class _Pending:
-    """A batch under way, and what its rows need besides."""
+    """A batch under way, and the records it was made of."""
 
     ticket: Ticket
-    texts: list[bytes] | None
-    failed: dict[int, str]
+    chunk: Chunk
+
+    @property
+    def failed(self) -> dict[int, str]:
+        """Why records of it have no text, by their places."""
+        return self.chunk.failed if isinstance(self.chunk, TextChunk) else {}
 
 
 class Pipeline:
@@ -85,6 +89,8 @@ class Pipeline:
             except InputError:
                 self._finish(0)  # what was read before the bad record
                 raise
+            with self._held():
+                self._write(self._formatter.footer())
         finally:
             self.summary.seconds = time.perf_counter() - begin
         return self.summary
@@ -95,8 +101,7 @@ class Pipeline:
             batch = (
                 self._arrays(chunk, source) if isinstance(chunk, ArrayChunk) else self._texts(chunk, source)
             )
-            texts, failed = (chunk.texts, chunk.failed) if isinstance(chunk, TextChunk) else (None, {})
-            self._pending.append(_Pending(self._classifier.engine.submit(batch), texts, failed))
+            self._pending.append(_Pending(self._classifier.engine.submit(batch), chunk))
             # a short chunk: the input pauses, and whoever feeds it may wait for the answer
             self._finish(plan.streams if len(chunk) == plan.batch else 0)
         self._finish(0)
@@ -148,7 +153,7 @@ class Pipeline:
         while len(self._pending) > under_way:
             oldest = self._pending[0]
             found = oldest.ticket.result()
-            rows = self._formatter.rows(oldest.texts, found, list(oldest.failed))
+            rows = self._formatter.rows(oldest.chunk, found)
             with self._held():
                 self._write(rows)
                 self._count(found, oldest.failed)

@@ -14,7 +14,7 @@ from accel_cli.classifier import Classifier
 from accel_cli.model.config import Config
 from accel_cli.pipeline import Pipeline, Summary
 from accel_cli.text.readers import Source
-from accel_cli.text.writers import Formatter
+from accel_cli.text.rows import TextFormatter
 
 Here = Callable[..., bytes]
 
@@ -35,7 +35,7 @@ def test_any_lines(
     path.write_bytes(data if last or data.endswith(b"\n\n") else data.removesuffix(b"\n"))
     for layout in ("tsv", "jsonl"):
         out: list[bytes] = []
-        formatter = Formatter(layout, ["text", "label"], classifier.labels)
+        formatter = TextFormatter(layout, ["text", "label"], classifier.labels)
         summary = Pipeline(classifier, formatter, out.append).run([Source(str(path))])
         rows = b"".join(out).split(b"\n")
         assert rows.pop() == b""
@@ -66,7 +66,7 @@ def test_a_failing_batch_leaves_no_gap(tmp_path: Path, classifier: Classifier) -
     stand_in.engine, stand_in.tokenizer, stand_in.config = Failing(), classifier.tokenizer, classifier.config
     stand_in.plan, stand_in.labels = Failing.plan, classifier.labels
     out: list[bytes] = []
-    pipeline = Pipeline(stand_in, Formatter("tsv", ["text"], classifier.labels), out.append)
+    pipeline = Pipeline(stand_in, TextFormatter("tsv", ["text"], classifier.labels), out.append)
     with pytest.raises(RuntimeError, match="broken"):
         pipeline.run([Source(str(path))])
     assert b"".join(out) == b"w0\nw1\nw2\nw3\n"
@@ -86,7 +86,7 @@ def test_rows_that_could_not_be_written_are_not_followed_by_others(
         if rows:
             raise OSError("full")
 
-    pipeline = Pipeline(classifier, Formatter("tsv", ["label"], classifier.labels), write)
+    pipeline = Pipeline(classifier, TextFormatter("tsv", ["label"], classifier.labels), write)
     with pytest.raises(OSError, match="full"):
         pipeline.run([Source(str(path)), Source(str(path))])
     assert calls == 1
@@ -100,6 +100,6 @@ def test_progress_is_told_of_every_batch(tmp_path: Path, classifier: Classifier)
     def progress(summary: Summary) -> None:
         told.append(summary.sentences)
 
-    formatter = Formatter("tsv", ["label"], classifier.labels)
+    formatter = TextFormatter("tsv", ["label"], classifier.labels)
     Pipeline(classifier, formatter, lambda rows: None, None, progress).run([Source(str(path))] * 2)
     assert told == [5, 10]

@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 
 from accel_cli.batches import Predictions
 from accel_cli.errors import OutputError
-from accel_cli.text.writers import FIELDS, Formatter, opened_output, write_all
+from accel_cli.text.chunks import TextChunk
+from accel_cli.text.rows import FIELDS, TextFormatter
+from accel_cli.text.writers import opened_output, write_all
 
 LABELS = ("negative", "positive")
 LOGITS = np.array([[1.0, -1.0], [-0.25, 2.0], [0.5, 0.5]], dtype=np.float32)
@@ -28,10 +30,12 @@ TEXTS = [b"a\tb", b"c\nd\\", b"\xff\r"]
 
 
 def rows(layout: str, fields: Sequence[str], failed: Sequence[int] = (), texts: list[bytes] = TEXTS) -> str:
-    formatter = Formatter(layout, fields, LABELS)
+    formatter = TextFormatter(layout, fields, LABELS)
     count = len(texts)
     found = Predictions(FOUND.logits[:count], FOUND.scores[:count], FOUND.labels[:count])
-    return (formatter.header() + formatter.rows(texts, found, failed)).decode()
+    return (
+        formatter.header() + formatter.rows(TextChunk(texts, 1, dict.fromkeys(failed, "")), found)
+    ).decode()
 
 
 def test_tsv_by_default() -> None:

@@ -26,8 +26,8 @@ from accel_cli.model.config import Config, ModelSpec
 from accel_cli.model.generate import obtain_weights
 from accel_cli.pipeline import Pipeline
 from accel_cli.text.readers import Source
+from accel_cli.text.rows import TextFormatter
 from accel_cli.text.vocabulary import load_vocabulary
-from accel_cli.text.writers import Formatter
 
 _COLD = 32  # sentences of the cold row
 _QUIET = 1.5  # slowest by fastest repeat, beyond which something else was running
@@ -203,7 +203,7 @@ class _Bench:
         with tempfile.TemporaryDirectory(prefix="accel-bench-") as folder, open(os.devnull, "wb", 0) as sink:
             path = Path(folder) / "sentences.txt"
             path.write_bytes(b"\n".join(self._sentences.lines) + b"\n")
-            formatter = Formatter("tsv", ["label", "score"], self._classifier.labels)
+            formatter = TextFormatter("tsv", ["label", "score"], self._classifier.labels)
 
             def classify() -> None:
                 pipeline = Pipeline(self._classifier, formatter, sink.write)

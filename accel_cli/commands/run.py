@@ -18,7 +18,8 @@ from accel_cli.errors import OutputError, UsageError
 from accel_cli.pipeline import ON_ERROR, Pipeline, Summary
 from accel_cli.text.arrays import holds_embeddings
 from accel_cli.text.readers import KINDS, Source, default_inputs
-from accel_cli.text.writers import FIELDS, FORMATS, Formatter, opened_output, write_all
+from accel_cli.text.rows import FIELDS, FORMATS, TextFormatter
+from accel_cli.text.writers import opened_output, write_all
 
 
 @click.command(context_settings=HELP)
@@ -75,7 +76,7 @@ def command(
         raise UsageError("nothing to classify; name a file with --input, or pipe text in")
     chosen = _fields(fields, sources)
     embeddings = _embeddings(sources)
-    formatter = Formatter(layout, chosen, loaded.model.labels)
+    formatter = TextFormatter(layout, chosen, loaded.model.labels)
     with ExitStack() as stack:
         interruptions = stack.enter_context(Interruptions())
         file = stack.enter_context(opened_output(output, overwrite))
