@@ -46,7 +46,7 @@ def check(engine: CudaEngine, spec: ModelSpec, batch: Batch) -> None:
 
 
 @pytest.mark.parametrize("way", networks.WAYS.values(), ids=list(networks.WAYS))
-@pytest.mark.parametrize("name", ["ragged", "school"])
+@pytest.mark.parametrize("name", ["ragged", pytest.param("school", marks=pytest.mark.extras)])
 def test_tokens(name: str, way: dict[str, Any]) -> None:
     spec = networks.replace(networks.NETWORKS[name], filters=20)  # more than `skinny` takes from sgemm
     check(engine_of(spec, way), spec, networks.sentences(spec, networks.lengths_of(spec, 8, 0), 0))

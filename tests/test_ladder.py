@@ -67,6 +67,7 @@ class TestClimb:
         assert rows[3, "embeddings", "cold"]["n"] == 32
         json.dumps(document, allow_nan=False)
 
+    @pytest.mark.extras
     def test_a_rung_on_tensor_cores_is_measured_by_their_ceiling(self, gpu: None, folder: Path) -> None:
         report = climb(folder, {14})
         assert report.failed == {}
