@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from records import chunks, failures, texts, write
 
 from accel_cli.errors import InputError, UsageError
-from accel_cli.text import lines, readers, separated
+from accel_cli.text import lines, separated
 
 _NUL_IN_CSV = pytest.mark.skipif(sys.version_info < (3, 11), reason="csv of Python 3.10 refuses NUL")
 
@@ -132,8 +132,8 @@ def test_long_records_are_cut_and_come_in_short_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So the memory that a chunk takes has a bound, whatever the number of its rows."""
-    monkeypatch.setattr(readers, "LINE_LIMIT", 10)
-    monkeypatch.setattr(readers, "CHUNK_BYTES", 30)
+    monkeypatch.setattr(separated, "LINE_LIMIT", 10)
+    monkeypatch.setattr(separated, "CHUNK_BYTES", 30)
     path = write(tmp_path, "a.csv", "text\n" + f"{'x' * 50}\n" * 7 + f"{'é' * 8}\n{'x' * 9}é\n")
     found = chunks(path)
     assert [len(chunk) for chunk in found] == [3, 3, 3]

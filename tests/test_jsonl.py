@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from records import failures, texts, write
 
-from accel_cli.text import lines, readers
+from accel_cli.text import jsonl, lines
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_broken_json_is_a_failed_record(tmp_path: Path, line: bytes | str, reaso
 
 
 def test_a_long_text_is_cut_as_a_line_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "LINE_LIMIT", 10)
+    monkeypatch.setattr(jsonl, "LINE_LIMIT", 10)
     assert texts(write(tmp_path, "a.jsonl", '{"text": "xxxxxxxxx\u00e9"}\n')) == [b"x" * 9]
 
 
@@ -97,7 +97,7 @@ def test_what_python_writes_as_json_is_read_again(
 
 
 def test_a_record_without_an_end_is_not_gathered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers, "_JSON_LIMIT", 1000)
+    monkeypatch.setattr(jsonl, "LIMIT", 1000)
     monkeypatch.setattr(lines, "BLOCK", 64)
     fits = "x" * 900
     path = write(tmp_path, "a.jsonl", f'{{"text": "{fits}"}}\n{{"text": "{fits * 5}"}}\n{{"text": "b"}}\n')

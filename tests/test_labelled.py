@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from accel_cli.errors import UsageError
 from accel_cli.text.labelled import Labelled, Row
 
 
@@ -59,3 +60,11 @@ def test_a_field_that_holds_newlines(tmp_path: Path) -> None:
 def test_plain_can_be_forced(tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", b"label\ttext\n")
     assert list(Labelled(str(path), "plain").rows()) == [Row("label", b"text", 1)]
+
+
+def test_parquet_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.parquet", b"PAR1")
+    with pytest.raises(
+        UsageError, match="are read from plain lines, tsv, csv and jsonl, not from Parquet; convert"
+    ):
+        Labelled(str(path))

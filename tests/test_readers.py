@@ -12,8 +12,10 @@ import pytest
 from records import DIMENSIONS, chunks, texts, write
 
 from accel_cli.errors import InputError, UsageError
-from accel_cli.text import readers
-from accel_cli.text.readers import KINDS, Source
+from accel_cli.text.files import Watched
+from accel_cli.text.kinds import KINDS
+from accel_cli.text.readers import Source
+from accel_cli.text.spans import Span
 
 # Which reader
 
@@ -144,7 +146,9 @@ def test_arrays_are_files_of_their_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["a.txt", "a.npy", "-"])
 def test_a_column_of_what_has_none(tmp_path: Path, name: str) -> None:
     path = name if name == "-" else str(write(tmp_path, name, "x"))
-    with pytest.raises(UsageError, match=r"--column has no meaning for .*it is for csv, tsv and jsonl"):
+    with pytest.raises(
+        UsageError, match=r"--column has no meaning for .*it is for csv, tsv, jsonl and parquet"
+    ):
         Source(path, None, "text")
 
 
@@ -158,6 +162,44 @@ def test_a_named_pipe_is_opened_once(tmp_path: Path) -> None:
     found = [text for chunk in source.chunks(10, DIMENSIONS) for text in chunk.texts]  # type: ignore[union-attr]
     feeder.join()
     assert found == [b"a", b"b"]
+
+
+def test_any_buffer_can_be_filled(tmp_path: Path) -> None:
+    """Straight from the system into the caller's memory, which may be pinned."""
+    source = Source(str(write(tmp_path, "a.txt", b"0123456789")), span=Span(2, 9))
+    buffer = bytearray(b"." * 10)
+    with source.opened() as stream:
+        assert stream.readinto(memoryview(buffer)[1:5]) == 4  # type: ignore[attr-defined]
+        assert stream.readinto(memoryview(buffer)[5:]) == 3  # type: ignore[attr-defined]
+        assert stream.readinto(memoryview(buffer)) == 0  # type: ignore[attr-defined]
+    assert bytes(buffer) == b".2345678.."
+    assert source.done == 7
+
+
+def test_only_plain_files_of_text_may_be_read_by_their_ranges(tmp_path: Path) -> None:
+    path = str(write(tmp_path, "a.txt", "a\nb\n"))
+    assert Source(path).plain == (0, 4)
+    assert Source(path, span=Span(2, 4)).plain == (2, 4)
+    os.mkfifo(tmp_path / "pipe")
+    for other in ("a.jsonl", "a.csv", "a.txt.gz", "a.npy"):
+        assert Source(str(write(tmp_path, other, "x"))).plain is None
+    assert Source("-").plain is Source(str(tmp_path / "pipe")).plain is None
+
+
+def test_a_fingerprint_changes_with_the_file(tmp_path: Path) -> None:
+    source = Source(str(write(tmp_path, "a.txt", "a")))
+    before = source.fingerprint()
+    assert before == source.fingerprint() == {"size": 1, "mtime_ns": (tmp_path / "a.txt").stat().st_mtime_ns}
+    write(tmp_path, "a.txt", "ab")
+    assert source.fingerprint() != before
+    assert Source("-").fingerprint() == {}
+
+
+def test_columns_are_kept_of_parquet_alone(tmp_path: Path) -> None:
+    with pytest.raises(
+        UsageError, match=r"--keep has no meaning for .*a\.csv, which is read as csv; it is for parquet"
+    ):
+        Source(str(write(tmp_path, "a.csv", "text,id\n")), keep=["id"])
 
 
 def test_progress_counts_the_bytes_of_the_file(tmp_path: Path) -> None:
@@ -205,7 +247,7 @@ def test_a_pipe_that_does_not_block(tmp_path: Path) -> None:
 
     feeder = threading.Thread(target=feed)
     with open(reading, "rb", buffering=0) as raw:
-        watched = readers._Watched(raw, Source("-"))
+        watched = Watched(raw, [].append)
         feeder.start()
         data = b"".join(iter(lambda: watched.read1(100), b""))
     feeder.join()
@@ -224,9 +266,9 @@ def test_no_wait_for_input_is_without_end(monkeypatch: pytest.MonkeyPatch) -> No
 
     os.write(writing, b"good\n")
     os.close(writing)
-    monkeypatch.setattr("accel_cli.text.readers.select.select", select)
+    monkeypatch.setattr("accel_cli.text.files.select.select", select)
     with open(reading, "rb", buffering=0) as raw:
-        stream = readers._Watched(raw, Source("-"))
+        stream = Watched(raw, [].append)
         assert (stream.read1(100), stream.read1(100)) == (b"good\n", b"")
     assert len(waits) == 4
     assert all(0 < wait <= 1 for wait in waits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,11 +11,15 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class TextChunk:
-    """Consecutive texts. `failed` holds, by its place in `texts`, why a record has no text."""
+    """Consecutive texts. `failed` holds, by its place in `texts`, why a record has no text.
+
+    `kept` is a pyarrow table of the columns that go to the output with these records, or None.
+    """
 
     texts: list[bytes]
     first: int  # the number of the first record of the chunk, from 1
     failed: dict[int, str] = field(default_factory=dict)
+    kept: Any = None
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -33,3 +38,11 @@ class ArrayChunk:
 
 
 Chunk = TextChunk | ArrayChunk
+
+
+def text_chunks(lines: Iterable[list[bytes]]) -> Iterator[TextChunk]:
+    """Lists of lines as chunks of texts, one a line."""
+    first = 1
+    for some in lines:
+        yield TextChunk(some, first)
+        first += len(some)

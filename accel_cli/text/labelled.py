@@ -1,4 +1,4 @@
-"""Files of labelled texts: `label<TAB>text` lines, csv or tsv with a header, jsonl; also .gz, and stdin."""
+"""Files of labelled texts: `label<TAB>text` lines, csv or tsv with a header, jsonl; packed or not, stdin."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import csv
 import json
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from accel_cli.errors import InputError, UsageError
 from accel_cli.text.chunks import TextChunk
+from accel_cli.text.kinds import named_kind, suffix
 from accel_cli.text.lines import LINE_LIMIT
 from accel_cli.text.readers import Source
 
@@ -43,9 +43,13 @@ class Labelled:
     ) -> None:
         self.source = Source(path, "text")
         self.place = self.source.place
-        suffix = Path(path.removesuffix(".gz")).suffix.lower()
+        if layout is None and named_kind(self.place) == "parquet":
+            raise UsageError(
+                f"{self.place}: labelled texts are read from plain lines, tsv, csv and jsonl, not from"
+                " Parquet; convert it"
+            )
         self._named = column is not None or label_column is not None
-        self._layout = layout or _BY_SUFFIX.get(suffix) or ("tsv" if self._named else None)
+        self._layout = layout or _BY_SUFFIX.get(suffix(self.place)) or ("tsv" if self._named else None)
         self._column = column or "text"
         self._label_column = label_column or "label"
         if self._layout == "plain" and self._named:

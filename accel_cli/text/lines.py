@@ -19,14 +19,18 @@ _PAUSE = 0.001  # seconds after which a pipe without bytes counts as idle
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")  # how UTF-8 and UTF-16 files may begin
 
 
-def line_chunks(stream: BinaryIO, rows: int, place: str, limit: int = LINE_LIMIT) -> Iterator[list[bytes]]:
+def line_chunks(
+    stream: BinaryIO, rows: int, place: str, limit: int = LINE_LIMIT, *, within: bool = False
+) -> Iterator[list[bytes]]:
     """The lines in lists of at most `rows`; `limit` bytes are kept of each. Lists are not empty.
+
+    A stream that begins `within` a file has no byte order mark: the same bytes are text there.
 
     A pipe whose writer pauses gives what it has so far, so that answers do not wait for a full list.
     """
     waiting: list[bytes] = []
     size = 0
-    for lines in _lines(stream, place, limit):
+    for lines in _lines(stream, place, limit, within):
         waiting += lines
         size += sum(map(len, lines))
         at_once = size >= CHUNK_BYTES or idle(stream)
@@ -43,13 +47,13 @@ def _lists(lines: list[bytes], rows: int) -> Iterator[list[bytes]]:
         yield lines[start : start + rows]
 
 
-def _lines(stream: BinaryIO, place: str, limit: int) -> Iterator[list[bytes]]:
+def _lines(stream: BinaryIO, place: str, limit: int, within: bool) -> Iterator[list[bytes]]:
     """The lines that each read completes."""
     enough = limit + 2  # bytes that decide what is kept of a line: also its carriage return, if it just fits
     rest = bytearray()
-    for number, block in enumerate(_blocks(stream)):
-        if number == 0:
-            block = _without_mark(block, place)
+    for number, block in enumerate(pieces(stream)):
+        if number == 0 and not within:
+            block = without_mark(block, place)
         first, newline, others = block.partition(b"\n")
         rest += first[: max(0, enough - len(rest))]
         if not newline:
@@ -57,12 +61,12 @@ def _lines(stream: BinaryIO, place: str, limit: int) -> Iterator[list[bytes]]:
         lines = others.split(b"\n")
         lines.insert(0, bytes(rest))
         rest = bytearray(lines.pop()[:enough])
-        yield [_whole(line, limit) for line in lines]
+        yield [whole(line, limit) for line in lines]
     if rest:
-        yield [_whole(bytes(rest), limit)]
+        yield [whole(bytes(rest), limit)]
 
 
-def _blocks(stream: BinaryIO) -> Iterator[bytes]:
+def pieces(stream: BinaryIO) -> Iterator[bytes]:
     """What the stream holds, in pieces; the first one has all of a byte order mark, if there is one."""
     read = getattr(stream, "read1", stream.read)
     block = read(BLOCK)
@@ -73,7 +77,8 @@ def _blocks(stream: BinaryIO) -> Iterator[bytes]:
         block = read(BLOCK)
 
 
-def _whole(line: bytes, limit: int) -> bytes:
+def whole(line: bytes, limit: int) -> bytes:
+    """What is kept of a line, which may end in the carriage return of its newline."""
     return cut(line[:-1] if line.endswith(b"\r") else line, limit)
 
 
@@ -93,7 +98,7 @@ def cut(line: bytes, limit: int) -> bytes:
     return kept
 
 
-def _without_mark(block: bytes, place: str) -> bytes:
+def without_mark(block: bytes, place: str) -> bytes:
     """The first block without a UTF-8 byte order mark; UTF-16 is refused."""
     if block.startswith(b"\xef\xbb\xbf"):
         return block[3:]

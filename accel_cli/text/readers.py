@@ -1,56 +1,113 @@
-"""Inputs: text, csv, tsv and jsonl files (also .gz), stdin, and arrays of token ids or embeddings."""
+"""Inputs: text, csv, tsv, jsonl and Parquet files, packed or not, pipes and URLs, and arrays of numbers."""
 
 from __future__ import annotations
 
-import gzip
-import io
-import json
 import os
-import select
-import stat
 import sys
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO
 
 from accel_cli.errors import InputError, UsageError
+from accel_cli.text import jsonl, parquet
 from accel_cli.text.arrays import array_chunks
-from accel_cli.text.chunks import Chunk, TextChunk
-from accel_cli.text.lines import CHUNK_BYTES, LINE_LIMIT, cut, line_chunks
-from accel_cli.text.separated import records
+from accel_cli.text.chunks import Chunk, TextChunk, text_chunks
+from accel_cli.text.files import LocalFile, Reader
+from accel_cli.text.jsonl import json_chunks
+from accel_cli.text.kinds import named_kind, packing
+from accel_cli.text.lines import line_chunks
+from accel_cli.text.remote import RemoteFile, is_url
+from accel_cli.text.separated import separated_chunks
+from accel_cli.text.spans import Span
+from accel_cli.text.unpacking import unpacked, zstd
 
-KINDS = ("text", "csv", "tsv", "jsonl", "ids", "embeddings")
-_TURN = 0.5  # seconds
-_BY_SUFFIX = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_JSON_LIMIT = 64 << 20  # bytes of a record
+_WITH_COLUMNS = ("csv", "tsv", "jsonl", "parquet")
 
 
 class Source:
-    """One input: a path, or `-` for stdin. `kind` is one of KINDS; None chooses by the file's name."""
+    """One input: a path, a URL, or `-` for stdin. `kind` is one of KINDS; None chooses by the file's name.
 
-    def __init__(self, path: str, kind: str | None = None, column: str | None = None) -> None:
+    With a `span`, of those that `spans` gives, only that part is read. `keep` names columns of a
+    Parquet file that are handed on beside the texts.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        kind: str | None = None,
+        column: str | None = None,
+        span: Span | None = None,
+        keep: Sequence[str] = (),
+    ) -> None:
         self.path = path
-        self.place = "stdin" if path == "-" else path
-        suffix = Path(path.removesuffix(".gz")).suffix.lower()
-        self.arrays = kind in ("ids", "embeddings") if kind else suffix in (".npy", ".bin")
-        self.kind = kind or (None if self.arrays else _BY_SUFFIX.get(suffix, "text"))
+        self.file = RemoteFile(path) if is_url(path) else LocalFile(path)
+        self.place = self.file.place
+        self.kind = kind or named_kind(self.place)
+        self.arrays = self.kind in (None, "ids", "embeddings")
         self.column = column
+        self.span = span
+        self.keep = tuple(keep)
         self.done = 0
+        self._packing = packing(self.place)
         self._check()
 
     def at(self, record: int) -> str:
-        """Where a record stands. Only of text and jsonl is its number also that of its line."""
-        return (
-            f"{self.place}:{record}" if self.kind in ("text", "jsonl") else f"{self.place}, record {record}"
-        )
+        """Where a record stands. Of text and jsonl its number is also that of its line.
+
+        Within a span, records are numbered from its start.
+        """
+        lines = self.kind in ("text", "jsonl")
+        if self.span is None or self.span.start == 0:
+            return f"{self.place}:{record}" if lines else f"{self.place}, record {record}"
+        part, item = ("bytes", "line") if lines else ("row groups", "record")
+        return f"{self.place}, {part} {self.span.start} to {self.span.stop - 1}, {item} {record} there"
 
     @property
     def size(self) -> int | None:
-        """The bytes of a regular file, else None."""
-        path = Path(self.path)
-        return path.stat().st_size if self.path != "-" and path.is_file() else None
+        """The bytes that will be read, those of Parquet unpacked, as far as that is known."""
+        if self.kind == "parquet":
+            return sum(self.row_groups()[slice(*self._bounds())])
+        start, stop = self._bounds()
+        return self.file.size if stop is None else stop - start
+
+    @property
+    def divisible(self) -> int | None:
+        """The bytes of a file that can be cut at the ends of lines, else None."""
+        lines = self.kind in ("text", "jsonl") and self._packing is None
+        return self.file.size if lines and self.file.ranged else None
+
+    @property
+    def plain(self) -> tuple[int, int] | None:
+        """Start and stop of the bytes of a local, regular, unpacked file of text; None for all others."""
+        if self.kind != "text" or self.divisible is None or isinstance(self.file, RemoteFile):
+            return None
+        start, stop = self._bounds()
+        return start, self.divisible if stop is None else stop
+
+    def fingerprint(self) -> dict[str, int | str]:
+        """What changes when the content does: size, and time of the change or ETag; empty for a pipe."""
+        return self.file.fingerprint()
+
+    def row_groups(self) -> list[int]:
+        """The bytes of each row group of a Parquet file, unpacked."""
+        return parquet.row_group_sizes(self.file)
+
+    @contextmanager
+    def ranges(self) -> Iterator[Reader]:
+        """Any range of the bytes of a `divisible` file, errors as InputError."""
+        with self._named_errors(), self.file.ranges() as read:
+            yield read
+
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """The stream of bytes, unpacked, with its errors as InputError."""
+        with (
+            self._named_errors(),
+            self.file.stream(*self._bounds(), self.count) as stream,
+            unpacked(stream, self._packing, self.place) as plain,
+        ):
+            yield plain
 
     def chunks(self, rows: int, dimensions: tuple[int, int | None]) -> Iterator[Chunk]:
         """The records in order, at most `rows` a chunk, or InputError.
@@ -62,171 +119,71 @@ class Source:
             for chunk in array_chunks(Path(self.path), self.kind, rows, dimensions):
                 yield chunk
                 self.done += chunk.values.nbytes
-            return
-        with self._opened() as stream:
-            read = {"text": self._text, "jsonl": self._jsonl}.get(str(self.kind), self._separated)
-            yield from read(stream, rows)
+        elif self.kind == "parquet":
+            with self._named_errors():
+                yield from self._parquet(rows)
+        else:
+            with self.opened() as stream:
+                yield from self._texts(stream, rows)
+
+    def count(self, read: int) -> None:
+        """Account for bytes that were read."""
+        self.done += read
+
+    def _bounds(self) -> tuple[int, int | None]:
+        return (0, None) if self.span is None else (self.span.start, self.span.stop)
+
+    @contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InputError(f"cannot read {self.place}: {error.strerror or error}") from error
 
     def _check(self) -> None:
         """Refuse what can be seen to be wrong before anything is loaded."""
         if not self.path:
             raise UsageError("the name of an input is empty; name a file, or - for stdin")
-        if self.column is not None and self.kind not in ("csv", "tsv", "jsonl"):
+        if self.column is not None and self.kind not in _WITH_COLUMNS:
             raise UsageError(
                 f"--column has no meaning for {self.place}, which is read as {self.kind or 'an array'};"
-                " it is for csv, tsv and jsonl (see --input-format)"
+                " it is for csv, tsv, jsonl and parquet (see --input-format)"
             )
-        if self.path == "-":
-            if self.arrays:
-                raise UsageError("token ids and embeddings are read from files, not from stdin")
-            if sys.stdin is None:
-                raise InputError("stdin is closed; name a file with --input")
-            return
-        path = Path(self.path)
-        if os.path.isdir(path):
-            raise InputError(f"{path} is a folder; name the files in it, each with an --input of its own")
-        try:
-            if stat.S_ISREG(path.stat().st_mode):  # opening a pipe and closing it would end its writer
-                path.open("rb").close()
-        except OSError as error:
-            raise InputError(
-                f"cannot read {path}: {error.strerror}; check the name and its rights"
-            ) from error
-        if self.arrays and path.suffix == ".gz":
-            raise InputError(f"{path}: arrays are read without unpacking; unpack it with gunzip first")
-
-    @contextmanager
-    def _opened(self) -> Iterator[BinaryIO]:
-        """The stream of bytes, unpacked, with its errors as InputError."""
-        stdin = self.path == "-"
-        try:
-            with open(0 if stdin else self.path, "rb", buffering=0, closefd=not stdin) as raw:
-                watched = cast("BinaryIO", _Watched(raw, self))
-                packed = self.path.endswith(".gz")
-                yield cast("BinaryIO", gzip.GzipFile(fileobj=watched)) if packed else watched
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise InputError(
-                f"{self.place} is not a whole gzip file ({error}); fetch or pack it again"
-            ) from error
-        except OSError as error:
-            raise InputError(f"cannot read {self.place}: {error.strerror or error}") from error
-
-    def _text(self, stream: BinaryIO, rows: int) -> Iterator[TextChunk]:
-        first = 1
-        for lines in line_chunks(stream, rows, self.place):
-            yield TextChunk(lines, first)
-            first += len(lines)
-
-    def _jsonl(self, stream: BinaryIO, rows: int) -> Iterator[TextChunk]:
-        column, first = self.column or "text", 1
-        for lines in line_chunks(stream, rows, self.place, _JSON_LIMIT + 4):
-            texts, failed = [], {}
-            for place, line in enumerate(lines):
-                try:
-                    texts.append(cut(_json_text(line, column), LINE_LIMIT))
-                except ValueError as error:
-                    failed[place] = f"{self.place}:{first + place}: {error}"
-                    texts.append(b"")
-            yield TextChunk(texts, first, failed)
-            first += len(lines)
-
-    def _separated(self, stream: BinaryIO, rows: int) -> Iterator[TextChunk]:
-        """CSV and TSV with a header."""
-        table = records(stream, str(self.kind), rows, self.place)
-        header = next(table, None)
-        if header is None:
-            return
-        column = self._column(header.fields)
-        texts: list[bytes] = []
-        failed: dict[int, str] = {}
-        first, size = 1, 0
-        for record in table:
-            if column >= len(record.fields):
-                failed[len(texts)] = (
-                    f"{self.place}:{record.line}: the record has {len(record.fields)} fields,"
-                    f" the column {header.fields[column]!r} is number {column + 1}"
-                )
-            text = record.fields[column] if column < len(record.fields) else ""
-            texts.append(cut(text.encode("utf-8", "surrogateescape"), LINE_LIMIT))
-            size += len(texts[-1])
-            if len(texts) == rows or size >= CHUNK_BYTES or record.paused:
-                yield TextChunk(texts, first, failed)
-                first += len(texts)
-                texts, failed, size = [], {}, 0
-        if texts:
-            yield TextChunk(texts, first, failed)
-
-    def _column(self, header: list[str]) -> int:
-        """Where the texts stand in each record."""
-        if self.column is None:
-            if "text" in header:
-                return header.index("text")
+        if self.keep and self.kind != "parquet":
             raise UsageError(
-                f"{self.place}: say with --column which of the columns {', '.join(header)} to classify"
+                f"--keep has no meaning for {self.place}, which is read as {self.kind or 'an array'}; it is"
+                " for parquet: convert the file, or join the rows with it by their order"
             )
-        if self.column not in header:
-            raise InputError(f"{self.place} has no column {self.column!r}; its columns: {', '.join(header)}")
-        return header.index(self.column)
+        if self.path == "-" and (self.arrays or self.kind == "parquet"):
+            what = "Parquet is" if self.kind == "parquet" else "token ids and embeddings are"
+            raise UsageError(f"{what} read from files, not from stdin")
+        if self.arrays and isinstance(self.file, RemoteFile):
+            raise UsageError(f"{self.place}: arrays are mapped into memory, not fetched; copy the file here")
+        self.file.check()
+        if self._packing and (self.arrays or self.kind == "parquet"):
+            what = "Parquet files are" if self.kind == "parquet" else "arrays are"
+            tool = "gunzip" if self._packing == ".gz" else "unzstd"
+            raise InputError(f"{self.place}: {what} read without unpacking; unpack it with {tool} first")
+        if self._packing == ".zst":
+            zstd(self.place)
+        if self.kind == "parquet":
+            parquet.pyarrow(self.place)
 
+    def _texts(self, stream: BinaryIO, rows: int) -> Iterator[TextChunk]:
+        within = self._bounds()[0] > 0
+        if self.kind == "text":
+            return text_chunks(line_chunks(stream, rows, self.place, within=within))
+        if self.kind == "jsonl":
+            lines = line_chunks(stream, rows, self.place, jsonl.LIMIT + 4, within=within)
+            return json_chunks(lines, self.column or "text", self.at)
+        return separated_chunks(stream, str(self.kind), self.column, rows, self.place)
 
-class _Watched(io.RawIOBase):
-    """A binary stream that gives what is there, as read1 does, and counts it into its source."""
-
-    def __init__(self, raw: io.FileIO, source: Source) -> None:
-        self._raw = raw
-        self._source = source
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def fileno(self) -> int:
-        """The descriptor read from."""
-        return self._raw.fileno()
-
-    def read1(self, size: int = -1) -> bytes:
-        """At most `size` bytes, by one read of the system; nothing only at the end."""
-        self._wait()
-        while (block := self._raw.read(size)) is None:  # non-blocking, and no byte is there
-            self._wait()
-        self._source.done += len(block)
-        return block
-
-    def _wait(self) -> None:
-        """Until something can be read; in turns, as a signal just before a blocking call does not end it."""
-        while not select.select([self._raw], [], [], _TURN)[0]:
-            pass
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the front of `buffer`."""
-        block = self.read1(len(buffer))
-        buffer[: len(block)] = block
-        return len(block)
-
-
-def _json_text(line: bytes, column: str) -> bytes:
-    """The text of one JSON record; ValueError says what is wrong with it."""
-    if len(line) > _JSON_LIMIT:
-        raise ValueError(f"the record is longer than {_JSON_LIMIT >> 20} MiB")
-    try:
-        record = json.loads(line.decode("utf-8", "surrogateescape"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not valid JSON: {error.msg} at character {error.pos + 1}") from None
-    except RecursionError:
-        raise ValueError("not readable JSON: nested too deeply") from None
-    except ValueError:
-        raise ValueError("not readable JSON: a number has more than 4300 digits") from None
-    if not isinstance(record, dict):
-        raise ValueError(f"expected a JSON object, got {type(record).__name__}")
-    if column not in record:
-        raise ValueError(f"no key {column!r}; its keys: {', '.join(record) or 'none'}")
-    value = record[column]
-    if not isinstance(value, str):
-        raise ValueError(f"{column!r} is {type(value).__name__}, not a string")
-    try:
-        return value.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return value.encode("utf-8", "surrogatepass")
+    def _parquet(self, rows: int) -> Iterator[TextChunk]:
+        size, done = self.size or 0, self.done
+        wanted = parquet.Wanted(self.column, self.keep, *self._bounds())
+        for chunk, share in parquet.parquet_chunks(self.file, wanted, rows, self.at):
+            yield chunk
+            self.done = done + round(size * share)
 
 
 def default_inputs() -> tuple[str, ...]:
