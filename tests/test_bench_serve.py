@@ -21,25 +21,25 @@ from accel_cli.commands.bench import command
 from accel_cli.errors import AccelError, UsageError
 from accel_cli.model.config import Config
 
-NEEDED = ("starlette", "uvicorn", "httptools", "uvloop", "prometheus_client")
+NEEDED = ("uvicorn", "httptools", "uvloop", "prometheus_client")
 pytestmark = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in NEEDED), reason="no extra `serve`"
 )
 
 # Spoils every answer over TEI's protocol from the one numbered $FROM on: its labels change places.
 SPOIL = """
-import json, os
+import os
 from accel_cli import commands
-from accel_cli.serve import tei
+from accel_cli.serve import labels, tei
 
-ranked, asked = tei.ranked, 0
+answer, asked, turned = tei.TeiQuestion.answer, 0, labels.Labels(["positive", "negative"])
 
-def spoiled(values, names, top=None):
+def spoiled(question, found, sound):
     global asked
     asked += 1
-    return ranked(values, names[::-1] if asked > int(os.environ["FROM"]) else names, top)
+    return answer(question, found, turned if asked > int(os.environ["FROM"]) else sound)
 
-tei.ranked = spoiled
+tei.TeiQuestion.answer = spoiled
 commands.main()
 """
 QUICK = ("--repeats", "1", "--seconds", "0.5", "--sentences", "300")

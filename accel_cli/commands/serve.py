@@ -11,7 +11,7 @@ from accel_cli.commands import HELP
 from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options
 from accel_cli.errors import AccelError, UsageError
 
-_PACKAGES = ("starlette", "uvicorn", "httptools", "uvloop", "prometheus_client")
+_PACKAGES = ("uvicorn", "httptools", "uvloop", "prometheus_client")
 _SECONDS = click.FloatRange(0.1, 3600)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from starlette.requests import Request
-
 from accel_cli import __version__
 from accel_cli.serve import v2
 from accel_cli.serve.metrics import MEDIA_TYPE
 from accel_cli.serve.openapi import description
 from accel_cli.serve.replies import Reply, json_reply
 from accel_cli.serve.shared import Shared
+from accel_cli.serve.visit import Visit
 
 
 class About:
@@ -18,37 +17,36 @@ class About:
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
 
-    async def health(self, request: Request) -> Reply:
+    async def health(self, visit: Visit) -> Reply:
         """200 while the process is worth keeping."""
         if not self._shared.status.healthy:
             raise self._shared.status.refusal()
         return json_reply({"live": True})
 
-    async def ready(self, request: Request) -> Reply:
+    async def ready(self, visit: Visit) -> Reply:
         """200 while requests are taken. `ready` is what KServe's client reads, `live` what the text says."""
         if not self._shared.status.ready:
             raise self._shared.status.refusal()
         return json_reply({"live": True, "ready": True})
 
-    async def model_ready(self, request: Request) -> Reply:
+    async def model_ready(self, visit: Visit) -> Reply:
         """The same for the one model."""
-        name = self._shared.named(request)
         if not self._shared.status.ready:
             raise self._shared.status.refusal()
-        return json_reply({"name": name, "ready": True})
+        return json_reply({"name": self._shared.config.name, "ready": True})
 
-    async def server_metadata(self, request: Request) -> Reply:
+    async def server_metadata(self, visit: Visit) -> Reply:
         """Name, version, extensions."""
         return json_reply(v2.server_metadata())
 
-    async def model_metadata(self, request: Request) -> Reply:
+    async def model_metadata(self, visit: Visit) -> Reply:
         """Inputs and outputs."""
-        name = self._shared.named(request)
+        config = self._shared.config
         return json_reply(
-            v2.model_metadata(name, f"accel_{self._shared.device}", len(self._shared.config.model.labels))
+            v2.model_metadata(config.name, f"accel_{self._shared.device}", len(config.model.labels))
         )
 
-    async def info(self, request: Request) -> Reply:
+    async def info(self, visit: Visit) -> Reply:
         """What is served and how, in the words of Text Embeddings Inference, and the plan."""
         plan, labels = self._shared.batcher.plan, self._shared.config.model.labels
         ids = {str(place): label for place, label in enumerate(labels)}
@@ -71,11 +69,11 @@ class About:
             }
         )
 
-    async def metrics(self, request: Request) -> Reply:
+    async def metrics(self, visit: Visit) -> Reply:
         """For Prometheus."""
         return Reply(self._shared.metrics.page(), media_type=MEDIA_TYPE)
 
-    async def openapi(self, request: Request) -> Reply:
+    async def openapi(self, visit: Visit) -> Reply:
         """This interface, for machines."""
         return json_reply(
             description(self._shared.config.name, self._shared.limits, guarded=self._shared.token is not None)

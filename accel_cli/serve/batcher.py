@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from accel_cli.engines.base import Plan
+from accel_cli.serve.connection import ClientLeft, Connection
 from accel_cli.serve.jobs import Job, JobQueue
 from accel_cli.serve.limits import Limits
 from accel_cli.serve.logs import Log
@@ -41,8 +42,29 @@ class Batcher:
         self._arrived: list[Job] = []
         metrics.watch_queue(self.queue.__len__, lambda: self.inflight)
 
-    def submit(self, texts: Sequence[bytes]) -> asyncio.Future[Found]:
-        """Queue texts. Whoever cancels the future withdraws them. Raises Refusal."""
+    async def ask(self, texts: Sequence[bytes], connection: Connection) -> Found:
+        """What the model says of texts, unless the client leaves meanwhile. Raises Refusal or ClientLeft."""
+        if connection.lost:
+            raise ClientLeft
+        self._admit()
+        future: asyncio.Future[Found] = self._loop.create_future()
+        self.inflight += len(texts)
+        if not self._arrived:  # whoever comes in the same turn of the loop is handed over together
+            self._loop.call_soon(self._hand_over)
+        self._arrived.append(Job(texts, future))
+        connection.waiting = future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if connection.lost:
+                raise ClientLeft from None
+            raise
+        finally:
+            connection.waiting = None
+            self.inflight -= len(texts)
+
+    def _admit(self) -> None:
+        """Refuse what is too much, or comes at the wrong time."""
         if not self._status.ready:
             raise self._status.refusal()
         if self.inflight >= self._limits.max_inflight:
@@ -51,20 +73,10 @@ class Batcher:
                 f"{self.inflight} texts are being worked on, and {self._limits.max_inflight} are enough;"
                 " try again"
             )
-        future: asyncio.Future[Found] = self._loop.create_future()
-        self.inflight += len(texts)
-        future.add_done_callback(lambda _: self._release(len(texts)))
-        if not self._arrived:  # whoever comes in the same turn of the loop is handed over together
-            self._loop.call_soon(self._hand_over)
-        self._arrived.append(Job(texts, future))
-        return future
 
     def _hand_over(self) -> None:
         self.queue.put(self._arrived)
         self._arrived = []
-
-    def _release(self, count: int) -> None:
-        self.inflight -= count
 
     # The worker's thread calls these.
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from starlette.requests import ClientDisconnect, Request
+from collections.abc import Mapping
 
+from accel_cli.serve.connection import ClientLeft
 from accel_cli.serve.limits import Limits
 from accel_cli.serve.refusals import Refusal, overloaded
+from accel_cli.serve.visit import Visit
 
 
 class Bodies:
@@ -15,16 +17,16 @@ class Bodies:
         self._limits = limits
         self._buffered = 0
 
-    async def read(self, request: Request) -> bytes:
-        """The whole body. Raises Refusal, or ClientDisconnect if the client leaves."""
-        self._check_header(request)
+    async def read(self, visit: Visit) -> bytes:
+        """The whole body. Raises Refusal, or ClientLeft if the client leaves."""
+        self._check_header(visit.headers)
         chunks: list[bytes] = []
         size = 0
         try:
             while True:
-                message = await request.receive()
+                message = await visit.receive()
                 if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
+                    raise ClientLeft
                 chunk = message.get("body", b"")
                 size += len(chunk)
                 self._buffered += len(chunk)
@@ -35,9 +37,8 @@ class Bodies:
         finally:
             self._buffered -= size
 
-    def _check_header(self, request: Request) -> None:
+    def _check_header(self, headers: Mapping[bytes, bytes]) -> None:
         """Refuse by the header alone what need not be sent at all."""
-        headers = dict(request.scope["headers"])
         coding = headers.get(b"content-encoding", b"identity").lower()
         if coding != b"identity":
             raise Refusal(

@@ -17,11 +17,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from accel_cli.serve.limits import Limits
 
 KEY = "accel.connection"  # where a request's scope holds its connection
+_HEADER, _BODY, _WHOLE = "header", "body", "whole"  # the stages of a message
 _PIPELINED = 64  # requests that may wait on one connection
 _LINE = 32  # bytes that a line of a header costs besides its own, as HTTP/2 reckons
 _OVERHEAD = 8  # bytes on the wire for each byte of a body: chunks may be small, but not all of them
 _SLOW_READER = 30.0  # seconds
 _LEAVING = 5.0  # seconds in which a closed connection's last bytes must be read
+
+
+class ClientLeft(Exception):
+    """Nobody is there any more to be answered."""
 
 
 class Connection(HttpToolsProtocol):
@@ -32,20 +37,14 @@ class Connection(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
+        self.waiting: asyncio.Future[Any] | None = None  # cancelled if the client leaves
+        self._stage = _HEADER  # of the message that is being read
+        self._timed = ""  # the stage that has a deadline, and no other one
         self._deadline: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None
-        self._in_header = True
         self._received = 0  # bytes of the message that is being read
         self._header = 0  # bytes of its header and trailer
         self._refusal: tuple[int, str] | None = None
-        self._leaving: set[Callable[[], Any]] = set()
-
-    def when_lost(self, call: Callable[[], Any]) -> Callable[[], None]:
-        """Have a call made if the client leaves; gives what takes that back."""
-        if self.lost:
-            self.loop.call_soon(call)
-        self._leaving.add(call)
-        return lambda: self._leaving.discard(call)
 
     @property
     def lost(self) -> bool:
@@ -62,7 +61,7 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take the connection, if there are not too many."""
         super().connection_made(transport)
-        self._expect(self.limits.header_timeout, "the header was not whole in time")
+        self._expect(_HEADER)
         if len(self.connections) > self.limits.max_connections:
             self._end(429, "connections", "too many connections; close some, or try again")
 
@@ -74,33 +73,35 @@ class Connection(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._in_header and self._received > self.limits.max_header_bytes:
+        if self._stage != _BODY and self._received > self.limits.max_header_bytes:
             self._end(431, "header", "the header is too large")
         elif self._received > self.limits.max_header_bytes + _OVERHEAD * self.limits.max_body_bytes:
             self._end(413, "body", "the request is too large")
         elif self._received and self._idle:  # less than the first line of a request, as a newline
-            self._expect(self.limits.header_timeout, "the header was not whole in time")
+            self._stage = _HEADER
+            self._expect(_HEADER)
+        elif self._timed != self._stage:  # not sooner: a request that comes in one piece needs no timer
+            self._expect(self._stage)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell those who wait for answers."""
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
-        self._expect(None)
+        self._expect(_WHOLE)
         if self._reading is not None:
             self._reading.cancel()
-        for call in tuple(self._leaving):
-            call()
+        if self.waiting is not None:
+            self.waiting.cancel()
 
     # What the parser finds
 
     def on_message_begin(self) -> None:
         """A request starts."""
         super().on_message_begin()
-        self._in_header, self._header = True, 0
+        self._stage, self._timed, self._header = _HEADER, "", 0
         self.scope[KEY] = self  # type: ignore[literal-required]
         if len(self.pipeline) >= _PIPELINED:
             self._refuse(429, "too many requests at once on one connection")
-        self._expect(self.limits.header_timeout, "the header was not whole in time")
 
     def on_url(self, url: bytes) -> None:
         """A piece of the address."""
@@ -114,15 +115,13 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The request can be answered."""
-        self._in_header = False
-        self._expect(self.limits.body_timeout, "the body was not whole in time")
+        self._stage = _BODY
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """The request is whole."""
         super().on_message_complete()
-        self._in_header, self._received = True, 0
-        self._expect(None)
+        self._stage, self._received = _WHOLE, 0
 
     def _count(self, size: int) -> None:
         self._header += size
@@ -136,12 +135,15 @@ class Connection(HttpToolsProtocol):
 
     # How it ends
 
-    def _expect(self, seconds: float | None, message: str = "") -> None:
-        """What must happen next has so much time."""
+    def _expect(self, stage: str) -> None:
+        """A header or a body must be whole in time; what is whole has time."""
+        self._timed = stage
         if self._deadline is not None:
             self._deadline.cancel()
-        self._deadline = None
-        if seconds is not None:
+            self._deadline = None
+        if stage != _WHOLE:
+            seconds = self.limits.header_timeout if stage == _HEADER else self.limits.body_timeout
+            message = f"the {stage} was not whole in time"
             self._deadline = self.loop.call_later(seconds, self._end, 408, "timeout", message)
 
     def send_400_response(self, msg: str) -> None:

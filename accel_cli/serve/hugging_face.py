@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +9,16 @@ import numpy as np
 
 from accel_cli.batches import Floats
 from accel_cli.serve.json_body import read_json
+from accel_cli.serve.labels import Labels
 from accel_cli.serve.limits import Limits
-from accel_cli.serve.questions import Answer, Found, checked_count, encoded, ranked, shown
+from accel_cli.serve.questions import Found, checked_count, encoded, shown
 from accel_cli.serve.refusals import invalid
+from accel_cli.serve.replies import Reply
 
 _FUNCTIONS = ("softmax", "sigmoid", "none")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class HuggingFaceQuestion:
     """Texts, each answered by a list of its `top` labels."""
 
@@ -27,9 +27,9 @@ class HuggingFaceQuestion:
     function: str
     may_cut: bool = True
 
-    def answer(self, found: Found, names: Sequence[str]) -> Answer:
+    def answer(self, found: Found, labels: Labels) -> Reply:
         """A list for each text, also if there is but one."""
-        return Answer(json.dumps(ranked(self._values(found), names, self.top)).encode())
+        return Reply(f"[{', '.join(labels.ranked(self._values(found), self.top))}]".encode())
 
     def _values(self, found: Found) -> Floats:
         if self.function == "softmax":

@@ -13,7 +13,7 @@ from accel_cli.batches import Predictions
 from accel_cli.serve.questions import Found, Times
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Job:
     """The texts of a request and what is known of them. Only the engine's thread changes it.
 
@@ -40,7 +40,7 @@ class Job:
         return self.failure is not None or self.future.cancelled()
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Share:
     """Texts of one job that are in a batch."""
 

@@ -10,12 +10,15 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
+from json.encoder import encode_basestring_ascii
 from typing import Any
 
 FORMATS = ("text", "json")
 _MOST_WAITING = 10_000  # lines
 _PAUSE = 0.1  # seconds
+_SPELLED: dict[type, Callable[[Any], str]] = {str: encode_basestring_ascii, int: repr, float: repr}  # as JSON
 _SIMPLE = re.compile(r"[!#-<>-~]+").fullmatch
 
 
@@ -50,7 +53,10 @@ class Log:
     def _line(self, level: str, event: str, values: dict[str, Any]) -> str:
         now = self._clock()
         if self._json:
-            return json.dumps({"time": now, "level": level, "event": event, **values}) + "\n"
+            spelled = [
+                f', "{key}": {_SPELLED.get(type(value), json.dumps)(value)}' for key, value in values.items()
+            ]
+            return f'{{"time": "{now}", "level": "{level}", "event": "{event}"{"".join(spelled)}}}\n'
         pairs = "".join([f" {key}={_plain(value)}" for key, value in values.items()])
         return f"{now} {level} {event}{pairs}\n"
 

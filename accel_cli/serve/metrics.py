@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
 
 from prometheus_client import (
     CollectorRegistry,
@@ -20,38 +19,28 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from accel_cli import __version__
 from accel_cli.engines.base import Plan
 from accel_cli.serve.questions import Found
+from accel_cli.serve.request_metrics import BOUNDS, Requests
 
-MEDIA_TYPE = CONTENT_TYPE_LATEST
-_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+MEDIA_TYPE = CONTENT_TYPE_LATEST.encode()
 _POWERS = tuple(2**power for power in range(0, 21, 2))
 
 
 class Metrics:
-    """All that is counted, for one model. May be used from several threads."""
+    """All that is counted, for one model.
+
+    `request`, `found` and `page` are for the event loop, the rest for any thread.
+    """
 
     def __init__(self, model: str) -> None:
         self._model = model
         disable_created_metrics()  # type: ignore[no-untyped-call]
-        self._endpoint = cache(self._series)
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        self._requests = Counter(
-            "accel_request", "Requests by endpoint and status.", ("endpoint", "code"), registry=registry
-        )
-        self._duration = Histogram(
-            "accel_request_duration_seconds",
-            "From the end of a request's header to its answer.",
-            ("endpoint",),
-            buckets=_SECONDS,
-            registry=registry,
-        )
-        self._tokenization, self._waiting, self._inference = (
-            Histogram(f"accel_{stage}_duration_seconds", text, buckets=_SECONDS, registry=registry)
-            for stage, text in (
-                ("tokenization", "Tokenising a batch."),
-                ("queue", "Waiting of a request until the engine took its first text."),
-                ("inference", "Computing a batch."),
-            )
+        self._requests = Requests()
+        registry.register(self._requests)
+        self._tokenization, self._inference = (
+            Histogram(f"accel_{stage}_duration_seconds", text, buckets=BOUNDS, registry=registry)
+            for stage, text in (("tokenization", "Tokenising a batch."), ("inference", "Computing a batch."))
         )
         self._sizes = Histogram("accel_batch_size", "Texts in a batch.", buckets=_POWERS, registry=registry)
         self._tokens = Histogram(
@@ -90,16 +79,11 @@ class Metrics:
 
     def request(self, endpoint: str, code: int, seconds: float) -> None:
         """One request was answered."""
-        counter, clock = self._endpoint(endpoint, code)
-        counter.inc()
-        clock.observe(seconds)
-
-    def _series(self, endpoint: str, code: int) -> tuple[Counter, Histogram]:
-        return self._requests.labels(endpoint, str(code)), self._duration.labels(endpoint)
+        self._requests.count(endpoint, code, seconds)
 
     def found(self, found: Found) -> None:
         """One request was classified."""
-        self._waiting.observe(found.times.queue)
+        self._requests.queue.observe(found.times.queue)
         if found.truncated:
             self._truncated.inc(found.truncated)
 

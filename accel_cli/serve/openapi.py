@@ -93,7 +93,8 @@ def description(model: str, limits: Limits, *, guarded: bool) -> Schema:
     paths: Schema = {
         f"{place}/infer": {
             "post": _post(
-                f"Open Inference Protocol: the BYTES tensor `{INPUT}` in; binary tensors with `{HEADER}`.",
+                f"Open Inference Protocol: the BYTES tensor `{INPUT}` in; binary tensors with"
+                f" `{HEADER.decode()}`.",
                 inference,
                 answer,
             )

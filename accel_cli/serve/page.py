@@ -30,4 +30,5 @@ _HEADERS = {
 
 def page_reply() -> Reply:
     """The page."""
-    return Reply(_PAGE, media_type="text/html; charset=utf-8", headers=_HEADERS)
+    headers = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
+    return Reply(_PAGE, media_type=b"text/html; charset=utf-8", headers=headers)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from accel_cli.batches import Floats, Predictions
+from accel_cli.batches import Predictions
+from accel_cli.serve.labels import Labels
 from accel_cli.serve.limits import Limits
 from accel_cli.serve.refusals import Refusal, empty, invalid, malformed
-from accel_cli.serve.replies import JSON
+from accel_cli.serve.replies import Reply
 
 
-@dataclass
+@dataclass(slots=True)
 class Times:
     """Seconds that a request spent in each stage; in the queue, until its first text left it."""
 
@@ -21,7 +22,7 @@ class Times:
     inference: float = 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Found:
     """What the model says of a request's texts, how many of them were cut, and the tokens of all."""
 
@@ -29,15 +30,6 @@ class Found:
     truncated: int
     tokens: int
     times: Times
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The body of a response."""
-
-    body: bytes
-    media_type: str = JSON
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Question(Protocol):
@@ -53,8 +45,8 @@ class Question(Protocol):
         """Whether a text that is too long may be cut at its end."""
         ...
 
-    def answer(self, found: Found, names: Sequence[str]) -> Answer:
-        """The response in the protocol's shape; `names` are those of the labels."""
+    def answer(self, found: Found, labels: Labels) -> Reply:
+        """The reply in the protocol's shape."""
         ...
 
 
@@ -85,18 +77,3 @@ def shown(value: object) -> str:
     """A JSON value in a message, never long."""
     kinds = {dict: "an object", list: "a list", type(None): "null"}
     return kinds.get(type(value)) or repr(value)[:40]
-
-
-def ranked(values: Floats, names: Sequence[str], top: int | None = None) -> list[list[dict[str, Any]]]:
-    """For each row the labels with their values, the largest first."""
-    return [
-        [
-            {"score": value, "label": names[place]}
-            for value, place in sorted(zip(row, range(len(row)), strict=True), key=_falling)[:top]
-        ]
-        for row in values.tolist()
-    ]
-
-
-def _falling(entry: tuple[float, int]) -> float:
-    return -entry[0]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
-from accel_cli.serve.replies import Reply
+from accel_cli.serve.replies import Reply, json_reply
 
 
 class Refusal(Exception):
@@ -26,8 +25,10 @@ class Refusal(Exception):
 
     def reply(self) -> Reply:
         """The response that says so."""
-        body = json.dumps({"error": self.message, "error_type": self.kind}).encode()
-        return Reply(body, self.status, headers=self.headers)
+        reply = json_reply({"error": self.message, "error_type": self.kind})
+        reply.status = self.status
+        reply.headers += [(name.encode(), value.encode("latin-1")) for name, value in self.headers.items()]
+        return reply
 
 
 def malformed(message: str) -> Refusal:

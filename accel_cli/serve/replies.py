@@ -1,39 +1,23 @@
-"""Responses: all at once, since every one of them is small."""
+"""Replies: all at once, since every one of them is small."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from starlette.types import Receive, Scope, Send
+JSON = b"application/json"
+BINARY = b"application/octet-stream"
 
-JSON = "application/json"
 
-
+@dataclass(slots=True)
 class Reply:
-    """One response as an ASGI application."""
+    """One response. `headers` come besides the type and the length."""
 
-    def __init__(
-        self,
-        body: bytes,
-        status: int = 200,
-        media_type: str = JSON,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        self._body = body
-        self._status = status
-        self._headers = [
-            (b"content-type", media_type.encode()),
-            (b"content-length", str(len(body)).encode()),
-        ]
-        if headers:
-            self._headers += [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
-        await send({"type": "http.response.start", "status": self._status, "headers": self._headers})
-        await send({"type": "http.response.body", "body": self._body})
+    body: bytes
+    status: int = 200
+    media_type: bytes = JSON
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
 
 
 def json_reply(value: Any) -> Reply:

@@ -24,7 +24,7 @@ from accel_cli.serve.door import Door
 from accel_cli.serve.limits import Limits
 from accel_cli.serve.logs import Forward, Log
 from accel_cli.serve.metrics import Metrics
-from accel_cli.serve.routes import routes_for
+from accel_cli.serve.routes import Routes
 from accel_cli.serve.shared import Shared
 from accel_cli.serve.status import DRAINING, Status
 from accel_cli.serve.worker import Worker
@@ -80,7 +80,7 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
     metrics.watch_health(lambda: status.healthy)
     batcher = Batcher(limits, status, metrics, log)
     shared = Shared(settings.config, settings.device, limits, status, batcher, metrics, log, settings.token)
-    door = Door(routes_for(shared), metrics, log, settings.token)
+    door = Door(Routes(shared), metrics, log, settings.token)
     server = _Server(door, limits, status, metrics, log)
     worker = Worker(settings.load, batcher.queue, batcher, metrics, limits.max_batch_tokens)
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from accel_cli.serve.json_body import read_json
+from accel_cli.serve.labels import Labels
 from accel_cli.serve.limits import Limits
-from accel_cli.serve.questions import Answer, Found, checked_count, encoded, ranked, shown
+from accel_cli.serve.questions import Found, checked_count, encoded, shown
 from accel_cli.serve.refusals import invalid
+from accel_cli.serve.replies import Reply
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class TeiQuestion:
     """One text, answered by a list of labels, or a batch, answered by a list of such lists."""
 
@@ -22,11 +23,10 @@ class TeiQuestion:
     may_cut: bool
     raw: bool
 
-    def answer(self, found: Found, names: Sequence[str]) -> Answer:
+    def answer(self, found: Found, labels: Labels) -> Reply:
         """All labels of each text, the likeliest first."""
-        values = found.predictions.logits if self.raw else found.predictions.scores
-        rows = ranked(values, names)
-        return Answer(json.dumps(rows[0] if self.single else rows).encode())
+        rows = labels.ranked(found.predictions.logits if self.raw else found.predictions.scores)
+        return Reply((rows[0] if self.single else f"[{', '.join(rows)}]").encode())
 
 
 def read_tei(body: bytes, limits: Limits) -> TeiQuestion:

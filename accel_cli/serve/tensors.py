@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
+from contextlib import suppress
 
 from accel_cli.serve.refusals import malformed
 
-_PREFIX = 4  # bytes
+_SIZE = struct.Struct("<I")
 
 
 def split_bytes(data: bytes, count: int) -> list[bytes]:
     """The `count` texts that a tensor holds, exactly; a Refusal if it holds fewer, more or half of one."""
-    texts = []
+    texts: list[bytes] = []
     place = 0
-    for number in range(count):
-        begin = place + _PREFIX
-        place = begin + int.from_bytes(data[place:begin], "little")
-        if place > len(data) or begin > len(data):
-            raise malformed(f"the binary tensor ends within element {number} of {count}")
-        texts.append(data[begin:place])
+    with suppress(struct.error):  # there is no whole length any more
+        for _ in range(count):
+            (size,) = _SIZE.unpack_from(data, place)
+            begin = place + _SIZE.size
+            place = begin + size
+            texts.append(data[begin:place])
+    beyond = place > len(data)
+    if beyond or len(texts) < count:
+        raise malformed(f"the binary tensor ends within element {len(texts) - beyond} of {count}")
     if place != len(data):
         raise malformed(f"the binary tensor has {len(data) - place} bytes after its {count} elements")
     return texts
@@ -26,4 +31,4 @@ def split_bytes(data: bytes, count: int) -> list[bytes]:
 
 def joined_bytes(texts: Iterable[bytes]) -> bytes:
     """Texts as a tensor."""
-    return b"".join(len(text).to_bytes(_PREFIX, "little") + text for text in texts)
+    return b"".join(_SIZE.pack(len(text)) + text for text in texts)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from accel_cli import __version__
 from accel_cli.batches import Predictions
 from accel_cli.serve.json_body import read_json
+from accel_cli.serve.labels import Labels
 from accel_cli.serve.limits import Limits
-from accel_cli.serve.questions import Answer, Found, checked_count, encoded, shown
+from accel_cli.serve.questions import Found, checked_count, encoded, shown
 from accel_cli.serve.refusals import malformed
-from accel_cli.serve.tensors import joined_bytes, split_bytes
+from accel_cli.serve.replies import BINARY, Reply
+from accel_cli.serve.tensors import split_bytes
 
-HEADER = "inference-header-content-length"
+HEADER = b"inference-header-content-length"
 VERSION = "1"
 INPUT = "text"
 OUTPUTS = {"label": "BYTES", "score": "FP32", "scores": "FP32", "logits": "FP32"}
@@ -55,20 +54,17 @@ class V2Question:
     outputs: dict[str, bool]
     may_cut: bool = True
 
-    def answer(self, found: Found, names: Sequence[str]) -> Answer:
+    def answer(self, found: Found, labels: Labels) -> Reply:
         """The tensors, the binary ones behind the JSON that describes them."""
-        described, tail = [], b""
+        described, tail = [], []
         for name, binary in self.outputs.items():
-            values = _values(name, found.predictions, names)
-            tensor: dict[str, Any] = {"name": name, "shape": list(values.shape), "datatype": OUTPUTS[name]}
-            if binary:
-                data = joined_bytes(values.tolist()) if name == "label" else values.tobytes()
+            shape, data = _output(name, binary, found.predictions, labels)
+            tensor: dict[str, Any] = {"name": name, "shape": shape, "datatype": OUTPUTS[name]}
+            if isinstance(data, bytes):
                 tensor["parameters"] = {"binary_data_size": len(data)}
-                tail += data
-            elif name == "label":
-                tensor["data"] = [label.decode() for label in values.tolist()]
+                tail.append(data)
             else:
-                tensor["data"] = values.ravel().tolist()
+                tensor["data"] = data
             described.append(tensor)
         frame: dict[str, Any] = {"model_name": self.model, "model_version": VERSION}
         if self.identity is not None:
@@ -77,17 +73,23 @@ class V2Question:
             frame["parameters"] = {"truncated": found.truncated}
         head = json.dumps({**frame, "outputs": described}).encode()
         if not tail:
-            return Answer(head)
-        return Answer(head + tail, "application/octet-stream", {HEADER: str(len(head))})
+            return Reply(head)
+        return Reply(b"".join([head, *tail]), media_type=BINARY, headers=[(HEADER, b"%d" % len(head))])
 
 
-def _values(name: str, predictions: Predictions, names: Sequence[str]) -> Any:
-    """An output as an array, labels as an array of bytes."""
+def _output(
+    name: str, binary: bool, predictions: Predictions, labels: Labels
+) -> tuple[list[int], bytes | list[Any]]:
+    """The shape of an output, and its elements as bytes or as a list."""
     if name == "label":
-        return np.array([label.encode() for label in names], dtype=object)[predictions.labels]
+        chosen = predictions.labels
+        return [len(chosen)], labels.tensor(chosen) if binary else labels.named(chosen)
     if name == "score":
-        return predictions.scores.max(axis=1)
-    return {"scores": predictions.scores, "logits": predictions.logits}[name].astype("<f4", copy=False)
+        values = predictions.scores.max(axis=1)
+    else:
+        values = {"scores": predictions.scores, "logits": predictions.logits}[name]
+    shape = list(values.shape)
+    return shape, values.astype("<f4", copy=False).tobytes() if binary else values.ravel().tolist()
 
 
 def read_v2(body: bytes, header: str | None, model: str, limits: Limits) -> V2Question:

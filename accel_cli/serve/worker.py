@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from accel_cli.batches import Predictions, TokenBatch
 from accel_cli.classifier import Classifier
@@ -46,8 +45,8 @@ class _UnderWay:
 
     shares: list[Share]
     tickets: list[Ticket]
-    truncated: npt.NDArray[np.bool_]
-    lengths: npt.NDArray[np.int32]
+    truncated: list[bool]
+    lengths: list[int]
     tokenization: float
     begin: float
 
@@ -136,21 +135,22 @@ class Worker:
         encoded = classifier.tokenizer.encode([text for share in shares for text in share.texts])
         done = time.perf_counter()
         tickets = [classifier.engine.submit(part) for part in _parts(encoded.batch, self._tokens)]
-        return _UnderWay(shares, tickets, encoded.truncated, encoded.batch.lengths, done - begin, done)
+        truncated, lengths = encoded.truncated.tolist(), encoded.batch.lengths.tolist()
+        return _UnderWay(shares, tickets, truncated, lengths, done - begin, done)
 
     def _finish(self, batch: _UnderWay) -> None:
         """Give every job its rows."""
         found = Predictions.concatenate([ticket.result() for ticket in batch.tickets])
         inference = time.perf_counter() - batch.begin
-        self._metrics.batch(len(found), int(batch.lengths.sum()), batch.tokenization, inference)
+        self._metrics.batch(len(found), sum(batch.lengths), batch.tokenization, inference)
         row = 0
         for share in batch.shares:
             rows = slice(row, row + len(share))
             row = rows.stop
             job = share.job
             job.parts.append(Predictions(found.logits[rows], found.scores[rows], found.labels[rows]))
-            job.truncated += int(np.count_nonzero(batch.truncated[rows]))
-            job.tokens += int(batch.lengths[rows].sum())
+            job.truncated += sum(batch.truncated[rows])
+            job.tokens += sum(batch.lengths[rows])
             job.times.tokenization += batch.tokenization
             job.times.inference += inference
         self._listener.done([share.job for share in batch.shares if share.last])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-NEEDED = ("starlette", "uvicorn", "httptools", "uvloop", "prometheus_client", "httpx")
+NEEDED = ("uvicorn", "httptools", "uvloop", "prometheus_client", "httpx")
 collect_ignore_glob = ["test_*.py"] if any(find_spec(name) is None for name in NEEDED) else []
 
 if not collect_ignore_glob:

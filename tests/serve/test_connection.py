@@ -48,6 +48,23 @@ def test_a_slow_header_is_ended(strict: Running) -> None:
     assert strict.metric('accel_rejected_total{reason="timeout"}') >= 3
 
 
+def test_a_slow_header_behind_a_whole_request_is_ended(strict: Running) -> None:
+    """Also if both came in one piece."""
+    with strict.connect() as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\nGET /hea")
+        _, rest = read_answer(connection)
+    assert b"HTTP/1.1 408 " in rest
+
+
+def test_a_body_has_a_time_of_its_own(strict: Running) -> None:
+    """A header in pieces, and then a body in pieces: the one's time ends when it is whole."""
+    with strict.connect() as connection:
+        for piece in (b"POST /predict HT", b"TP/1.1\r\nhost: x\r\ncontent-length: 18\r\n\r\n{"):
+            connection.sendall(piece)
+        status, body = read_answer(connection)
+    assert (status, json.loads(body)["error"]) == (408, "the body was not whole in time")
+
+
 def test_drops_of_newlines_are_no_sign_of_life(strict: Running) -> None:
     with strict.connect() as connection:
         answer_to_health(connection)

@@ -26,7 +26,15 @@ def test_every_option_of_its_own_is_documented() -> None:
     assert command is not None
     for option in command.params:
         name = option.opts[0]
-        if name not in ("--config", "--device", "--precision", "--batch", "--streams", "--kernel-debug"):
+        if name not in (
+            "--config",
+            "--device",
+            "--precision",
+            "--batch",
+            "--streams",
+            "--kernel-debug",
+            "--kernels",
+        ):
             assert f"`{name}" in DOCS or f" {name} " in DOCS, name
 
 

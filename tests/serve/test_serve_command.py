@@ -18,19 +18,19 @@ from accel_cli.errors import AccelError
 
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    absent = ("starlette", "uvloop")
+    absent = ("uvicorn", "uvloop")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name in absent else find(name))
     with pytest.raises(AccelError) as caught:
         cli.main(["serve"], standalone_mode=False)
     assert str(caught.value) == (
-        'accel serve needs starlette, uvloop, not installed here: in a checkout, say pip install ".[serve]"'
+        'accel serve needs uvicorn, uvloop, not installed here: in a checkout, say pip install ".[serve]"'
     )
 
 
 def test_its_help_needs_no_extra() -> None:
     script = (
         "import sys; from accel_cli.commands import cli; cli.main(['serve', '-h'], standalone_mode=False);"
-        "print([name for name in ('starlette', 'uvicorn', 'uvloop') if name in sys.modules], file=sys.stderr)"
+        "print([name for name in ('uvicorn', 'uvloop') if name in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
