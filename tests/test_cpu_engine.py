@@ -138,6 +138,22 @@ def test_many_filters_make_groups_of_one() -> None:
     engine.close()
 
 
+@given(st.lists(st.integers(9, 60), min_size=1, max_size=200).map(sorted), st.integers(60, 2000))
+def test_groups_are_of_about_one_length(lengths: list[int], tokens: int) -> None:
+    groups = list(cpu_convolution._groups(np.array(lengths, dtype=np.int32), tokens))
+    assert [place for start, stop in groups for place in range(start, stop)] == list(range(len(lengths)))
+    for start, stop in groups:
+        some = lengths[start:stop]
+        rectangle = some[-1] * len(some)
+        assert rectangle <= tokens
+        assert some[-1] <= some[0] + some[0] // 16 or rectangle - sum(some) <= cpu_convolution._WASTE
+
+
+def test_few_sentences_make_few_groups() -> None:
+    lengths = np.arange(9, 41, dtype=np.int32)
+    assert len(list(cpu_convolution._groups(lengths, 100_000))) <= 6
+
+
 def test_tickets_may_be_collected_in_any_order_and_twice() -> None:
     batches = [ragged(networks.SENTIMENT, count, seed=count) for count in (5, 200, 1, 90)]
     expected = [SHARED.submit(batch).result().logits for batch in batches]
