@@ -13,11 +13,11 @@ A marker is one line, and all between it and the line `<!-- end -->` is rewritte
     <!-- picture docs/ladder.svg What it shows -->
 
 First word: `results` for the rows of a file, `stages` for its stages, `ladder` for the rungs of a ladder,
-`serve` for the ways to ask a server, `soak` for how it stood an overload, a line each. Then the file, or
-several with commas, from the top of the repository. Then filters: key=value, or key=one,other. Then the
-columns, each as key: heading; without any, the usual ones. A key that a row lacks is looked up in the
-whole file, with dots: `machine.cpu`. `picture` shows a file. Of a ladder, a server or a picture that is
-not there nothing is shown.
+`serve` for the ways to ask a server, `soak` for how it stood an overload, `resources`, `fleets` and `tails`
+for the parts of `accel plan-scale`, a line each. Then the file, or several with commas, from the top of the
+repository. Then filters: key=value, or key=one,other. Then the columns, each as key: heading; without any,
+the usual ones. A key that a row lacks is looked up in the whole file, with dots: `machine.cpu`. `picture`
+shows a file. Of a ladder, a server or a picture that is not there nothing is shown.
 """
 
 from __future__ import annotations
@@ -33,7 +33,15 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LADDER, PICTURES = "docs/results/ladder-h200.json", ("docs/ladder.png", "docs/ladder.svg")
-LISTS = {"results": "rows", "stages": "stages", "serve": "rows", "soak": "soak"}
+LISTS = {
+    "results": "rows",
+    "stages": "stages",
+    "serve": "rows",
+    "soak": "soak",
+    "resources": "rows",
+    "fleets": "fleets",
+    "tails": "tails",
+}
 MAY_LACK = ("ladder", "serve", "soak")
 USUAL = {
     "results": "program: Program | clock: Clock | input: Input | warm: Warm | n: n"
@@ -49,10 +57,19 @@ USUAL = {
     "soak": "seconds: Seconds | offered_requests_per_s: Requests/s asked for | right: Right | refused: 429"
     " | wrong: Wrong | failed: Failed | right_sentences_per_s: Sentences/s | p99_ms: p99, ms"
     " | recovery_ms: Good again after, ms | start_mib: MiB at start | end_mib: At end | most_mib: Most",
+    "resources": "resource: Resource | basis: Basis | text_gb_per_s: GB/s of text | hours: Hours alone"
+    " | hours_slowest: By the slowest repeat | hours_fastest: By the fastest | percent_used: % used"
+    " | nodes_for_deadline: Nodes for the deadline",
+    "fleets": "fleet: Fleet | unit: Unit | basis: Basis | sentences_per_s: Sentences/s a unit"
+    " | unit_hours: Unit-hours | units: Units | cost: Cost",
+    "tails": "shard_gb: Shard, GB | shards: Shards | workers: Workers | slow_workers: Slow workers"
+    " | hours_between_deaths: Hours between deaths | hours: Hours | percent_over: % over the plan"
+    " | tail_minutes: Tail, minutes | retried: Retried | given_up: Given up"
+    " | lost_unit_hours: Lost unit-hours",
 }
 END = "<!-- end -->"
 # at the beginning of a line: a marker that is only quoted, in backticks or indented, is text
-_MARKER = re.compile(r"^<!-- (results|stages|ladder|serve|soak|picture) (.*) -->$")
+_MARKER = re.compile(r"^<!-- (results|stages|ladder|serve|soak|resources|fleets|tails|picture) (.*) -->$")
 
 
 class MarkerError(Exception):

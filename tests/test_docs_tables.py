@@ -171,6 +171,23 @@ def test_a_server_has_a_line_a_way_to_ask_and_one_for_an_overload(root: Path) ->
     assert "| 7 | 7 | 7 | 7 | 7 | 7 | 3.5 | 3.5 | 3.5 | 391 | 395 | 396 |" in rendered
 
 
+def test_a_plan_has_resources_fleets_and_tails(root: Path) -> None:
+    resource = {"resource": "storage", "basis": "given", "text_gb_per_s": 5.0, "hours": 55.6}
+    resource |= {"hours_slowest": None, "hours_fastest": None, "percent_used": 12.5, "nodes_for_deadline": 3}
+    fleet = {"fleet": "fastText", "unit": "core", "basis": "given", "sentences_per_s": 1e5}
+    fleet |= {"unit_hours": 27777.8, "units": 1158, "cost": None}
+    keys = ("shards", "workers", "hours", "percent_over", "tail_minutes", "retried", "given_up")
+    tail = dict.fromkeys((*keys, "lost_unit_hours"), 2) | {"shard_gb": 4.29, "slow_workers": 0.02}
+    document = {"rows": [resource], "fleets": [fleet], "tails": [tail | {"hours_between_deaths": None}]}
+    (root / "docs" / "results" / "p.json").write_text(json.dumps(document))
+    kinds = ("resources", "fleets", "tails")
+    markers = "\n".join(f"<!-- {kind} docs/results/p.json -->\n<!-- end -->" for kind in kinds)
+    rendered = docs.render(markers, root).split("\n")
+    assert "| storage | given | 5 | 55.6 | - | - | 12.5 | 3 |" in rendered
+    assert "| fastText | core | given | 100,000 | 27,778 | 1,158 | - |" in rendered
+    assert "| 4.29 | 2 | 2 | 0.02 | - | 2 | 2 | 2 | 2 | 2 | 2 |" in rendered
+
+
 def test_a_picture_is_shown_where_it_is(root: Path) -> None:
     text = "<!-- picture docs/a.svg What it shows -->\n<!-- end -->"
     assert docs.render(text, root, "README.md") == text

@@ -1,0 +1,1 @@
+"""Planning: what a large text needs, from measured figures."""
