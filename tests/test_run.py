@@ -57,7 +57,7 @@ def parsed(output: bytes) -> list[tuple[str, float]]:
 
 def same(got: list[tuple[str, float]], wanted: list[tuple[str, float]]) -> bool:
     labels = [label for label, _ in got] == [label for label, _ in wanted]
-    return labels and np.allclose([s for _, s in got], [s for _, s in wanted], atol=2e-6)
+    return labels and np.allclose([s for _, s in got], [s for _, s in wanted], atol=6e-5)
 
 
 @pytest.fixture(scope="module")
@@ -125,12 +125,12 @@ def test_the_formats(run_here: Here, tmp_path: Path) -> None:
     assert [row[1] for row in plain] == ["good\\tfilm", '\ufffd, "bad"']
     for one, two, three in zip(objects, table, plain, strict=True):
         assert list(one) == ["label", "text", "score", "scores", "logits"]
-        numbers = [one["score"], *one["scores"].values(), *one["logits"].values()]
-        assert [f"{number:.6f}" for number in numbers] == three[2:]
+        scores, logits = [one["score"], *one["scores"].values()], one["logits"].values()
+        assert [*(f"{n:.4f}" for n in scores), *(f"{n:.6f}" for n in logits)] == three[2:]
         assert list(two.values()) == [*three[:1], one["text"], *three[2:]]
         assert one["score"] == max(one["scores"].values())
         assert one["label"] == max(one["scores"], key=one["scores"].get)
-        assert sum(one["scores"].values()) == pytest.approx(1, abs=2e-6)
+        assert sum(one["scores"].values()) == pytest.approx(1, abs=2e-4)
 
 
 def test_csv_of_nothing_has_its_header(run_here: Here, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def failure(run_here: Here, kind: type[AccelError], *arguments: str | Path) -> s
 def test_missing_empty_and_folder(accel: Accel, tmp_path: Path) -> None:
     missing = tmp_path / "none.txt"
     refused(accel("run", "--input", missing), 1, f"cannot read {missing}: No such file or directory; check")
-    refused(accel("run", "--input", tmp_path), 1, f"{tmp_path} is a folder; name the files in it")
+    refused(accel("run", "--input", tmp_path), 1, f"{tmp_path} holds no file that accel reads by its name")
     refused(accel("run", "--input", ""), 2, "the name of an input is empty; name a file, or - for stdin")
     (tmp_path / "empty.txt").write_bytes(b"")
     result = accel("run", "--input", tmp_path / "empty.txt")

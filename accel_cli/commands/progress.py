@@ -5,16 +5,29 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from accel_cli.pipeline import Summary
-from accel_cli.text.readers import Source
+
+
+class Counted(Protocol):
+    """What is read: `done` of `size` bytes, if those are known."""
+
+    @property
+    def size(self) -> int | None:
+        """All bytes."""
+        ...
+
+    @property
+    def done(self) -> int:
+        """The bytes read so far."""
+        ...
 
 
 class Progress:
     """Shows the share of the bytes read, the rate and the time left."""
 
-    def __init__(self, sources: Sequence[Source], output: IO[Any]) -> None:
+    def __init__(self, sources: Sequence[Counted], output: IO[Any]) -> None:
         self._sources = sources
         self._begin = time.perf_counter()
         self._bar: Any = None

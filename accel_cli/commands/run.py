@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from io import FileIO
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
 from accel_cli.classifier import Classifier
 from accel_cli.commands import HELP
-from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options, say
+from accel_cli.commands.folder_options import Sharding, folder_options
+from accel_cli.commands.options import configured, debug_option, model_and_devices, option, plan_options, say
 from accel_cli.commands.progress import Progress
+from accel_cli.commands.run_rows import PipeClosed, report, writer
 from accel_cli.commands.signals import Interruptions
-from accel_cli.errors import OutputError, UsageError
-from accel_cli.pipeline import ON_ERROR, Pipeline, Summary
+from accel_cli.errors import UsageError
+from accel_cli.pipeline import ON_ERROR, Pipeline
+from accel_cli.shards.job import Job
 from accel_cli.text.arrays import holds_embeddings
-from accel_cli.text.readers import KINDS, Source, default_inputs
-from accel_cli.text.rows import FIELDS, FORMATS, TextFormatter
-from accel_cli.text.writers import opened_output, write_all
+from accel_cli.text.formatters import LAYOUTS, formatter_of
+from accel_cli.text.inputs import expanded
+from accel_cli.text.kinds import KINDS
+from accel_cli.text.readers import Source, default_inputs
+from accel_cli.text.remote import is_url
+from accel_cli.text.rows import FIELDS, Formatter
+from accel_cli.text.writers import opened_output
 
 
 @click.command(context_settings=HELP)
@@ -28,16 +37,21 @@ from accel_cli.text.writers import opened_output, write_all
 )
 @option("--input-format", type=click.Choice(KINDS), help="What the inputs hold.  [default: by name]")
 @option("--column", help="The column of a csv or tsv, or the key of a jsonl.  [default: text]")
-@option("--output", help="A file, which appears whole or not at all.  [default: stdout]")
+@option(
+    "--output",
+    help="A file, which appears whole or not at all; or a folder (existing, or with a / at the end) of part"
+    " files.  [default: stdout]",
+)
 @option("--overwrite", is_flag=True, help="Replace an output that exists.")
 @option(
     "--format",
     "layout",
-    type=click.Choice(FORMATS),
+    type=click.Choice(LAYOUTS),
     default="tsv",
     show_default=True,
     help="The layout of the rows; csv has a header.",
 )
+@option("--keep", default="", help="Columns of Parquet inputs that go into Parquet rows, as id,date.")
 @option("--fields", default="label,score", show_default=True, help=f"Of {','.join(FIELDS)}.")
 @option(
     "--on-error",
@@ -45,7 +59,8 @@ from accel_cli.text.writers import opened_output, write_all
     help="What becomes of bytes that are not UTF-8 and of broken records.  [default: bytes: replace,"
     " records: fail]",
 )
-@model_options
+@folder_options
+@model_and_devices
 @plan_options
 @debug_option
 def command(
@@ -55,35 +70,71 @@ def command(
     output: str | None,
     overwrite: bool,
     layout: str,
+    keep: str,
     fields: str,
     on_error: str | None,
+    shard_size: int | None,
+    workers: int | None,
+    resume: bool,
+    merged: str | None,
+    engine: str,
+    address: str | None,
     config: str,
     device: str,
-    precision: str | None,
-    batch: int | None,
-    streams: int | None,
-    kernel_debug: str | None,
+    **plan: Any,
 ) -> None:
     """Classify sentences: one output line for each input line, in order.
 
     \b
     accel run --input reviews.txt
     zcat crawl.gz | accel run --input - --format jsonl --fields text,label,score
+    accel run --input 'crawl/*.txt' --output labels/ --device cuda:all
     """
-    loaded = configured(config, precision=precision, batch=batch, streams=streams, kernel_debug=kernel_debug)
-    sources = [Source(path, input_format, column) for path in inputs or default_inputs()]
+    loaded = configured(config, **plan)
+    kept = _kept(keep, layout)
+    paths = expanded(inputs or default_inputs())
+    sources = [Source(path, input_format, column, keep=kept) for path in paths]
     if not sources:
         raise UsageError("nothing to classify; name a file with --input, or pipe text in")
     chosen = _fields(fields, sources)
     embeddings = _embeddings(sources)
-    formatter = TextFormatter(layout, chosen, loaded.model.labels)
+    sharding = Sharding(shard_size, workers, resume, overwrite, merged, engine, address)
+    if output is not None and is_url(output):
+        raise UsageError(f"--output {output}: rows are written to this machine; name a file or a folder here")
+    if output is not None and (output.endswith(os.sep) or os.path.isdir(output)):
+        job = Job(loaded, Path(output), layout, chosen, kept, on_error, embeddings)
+        from accel_cli.commands.run_folder import run_folder  # and all of shards/, which one file needs not
+
+        run_folder(job, sources, device, sharding)
+        return
+    sharding.refuse(device)
+    formatter = formatter_of(layout, chosen, loaded.model.labels, sources)
+    _run_file(
+        sources,
+        partial(Classifier, loaded, device, embeddings=embeddings),
+        formatter,
+        on_error,
+        output,
+        overwrite,
+    )
+
+
+def _run_file(
+    sources: Sequence[Source],
+    load: Callable[[], Classifier],
+    formatter: Formatter,
+    on_error: str | None,
+    output: str | None,
+    overwrite: bool,
+) -> None:
+    """Write all rows to one output."""
     with ExitStack() as stack:
         interruptions = stack.enter_context(Interruptions())
         file = stack.enter_context(opened_output(output, overwrite))
-        classifier = stack.enter_context(Classifier(loaded, device, embeddings=embeddings))
+        classifier = stack.enter_context(load())
         say(f"{classifier.plan}")
         progress = stack.enter_context(Progress(sources, file))
-        write = _writer(file, output or "stdout")
+        write = writer(file, output or "stdout")
         pipeline = Pipeline(classifier, formatter, write, on_error, progress.update, interruptions.held)
         try:
             pipeline.run(sources)
@@ -103,28 +154,17 @@ def command(
         report(pipeline.summary)
 
 
-class PipeClosed(Exception):
-    """Whoever read the output wants no more of it."""
+def _kept(keep: str, layout: str) -> tuple[str, ...]:
+    """The columns to keep."""
+    if keep and layout != "parquet":
+        raise UsageError(
+            f"--keep {keep}: only rows of --format parquet keep columns; say that, or leave it out"
+        )
+    return tuple(name.strip() for name in keep.split(",")) if keep else ()
 
 
-def _writer(file: FileIO, name: str) -> Callable[[bytes], None]:
-    """Writes whole chunks; an error names the output."""
-
-    def write(rows: bytes) -> None:
-        try:
-            write_all(file, rows)
-        except BrokenPipeError:
-            raise PipeClosed from None
-        except OSError as error:
-            raise OutputError(
-                f"cannot write to {name}: {error.strerror}; free some space or name another file"
-            ) from error
-
-    return write
-
-
-def _fields(fields: str, sources: Sequence[Source]) -> list[str]:
-    chosen = [name.strip() for name in fields.split(",")]
+def _fields(fields: str, sources: Sequence[Source]) -> tuple[str, ...]:
+    chosen = tuple(name.strip() for name in fields.split(","))
     for name in chosen:
         if name not in FIELDS:
             raise UsageError(f"--fields: {name!r} is not one of {', '.join(FIELDS)}")
@@ -141,18 +181,3 @@ def _embeddings(sources: Sequence[Source]) -> bool:
     if len(kinds) > 1:
         raise UsageError("embeddings and other inputs do not go together; run them one after the other")
     return kinds.pop()
-
-
-def report(summary: Summary) -> None:
-    """The last lines on stderr: what was done, and what was odd."""
-    rate = summary.sentences / summary.seconds if summary.seconds else 0.0
-    say(f"{summary.sentences} sentences in {summary.seconds:.3f} s, {rate:.0f} sentences/s")
-    say("labels: " + ", ".join(f"{name} {count}" for name, count in summary.labels.items()))
-    say(
-        f"truncated {summary.truncated}, blank {summary.blank}, replaced bytes {summary.replaced_bytes},"
-        f" failed records {summary.failed}"
-    )
-    if summary.replaced_bytes:
-        say("some bytes were not UTF-8; they count as parts of words and print as U+FFFD")
-    if summary.first_failure:
-        say(f"the first failed record: {summary.first_failure}")

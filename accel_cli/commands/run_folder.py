@@ -1,0 +1,151 @@
+"""`accel run` into a folder: shards by one or more workers, gone on with where a run was cut short."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from accel_cli.commands.folder_options import Sharding
+from accel_cli.commands.options import say
+from accel_cli.commands.progress import Progress
+from accel_cli.commands.run_rows import PipeClosed, report, writer
+from accel_cli.errors import AccelError, InputError, UsageError
+from accel_cli.pipeline import Summary
+from accel_cli.shards.devices import devices_of
+from accel_cli.shards.folder import OutputFolder, whole
+from accel_cli.shards.job import Job
+from accel_cli.shards.local import run_locally
+from accel_cli.shards.manifest import Manifest, input_of
+from accel_cli.shards.merge import merged_rows
+from accel_cli.shards.part import Parts, total
+from accel_cli.shards.shard import Shard, shards_of
+from accel_cli.shards.tally import Tally
+from accel_cli.text.readers import Source
+from accel_cli.text.writers import opened_output
+
+# Bytes of a shard: seconds of work, so that a run that is cut short loses little.
+_SHARD_ON_CPU, _SHARD_ON_GPU = 16 << 20, 256 << 20
+
+
+def run_folder(job: Job, sources: Sequence[Source], device: str, sharding: Sharding) -> None:
+    """Write the part of every shard that has none yet, then merge them if that is asked for."""
+    sharding.check()
+    _check_inputs(job, sources)
+    local = sharding.engine == "local"
+    devices = devices_of(job.config.plan, device, sharding.workers) if local else [device]
+    with ExitStack() as stack:
+        folder = stack.enter_context(OutputFolder.opened(job.output))
+        merged = None
+        if sharding.merged is not None:  # before anything is done that would be in vain
+            merged = stack.enter_context(opened_output(sharding.merged, sharding.overwrite))
+        manifest, shards, parts = _begun(job, folder, sources, devices[0], sharding)
+        before = whole(parts, shards)
+        left = [shard for shard in shards if shard.number not in before]
+        there = f", {len(before)} of them done before" if before else ""
+        say(f"{len(shards)} shard{'s' * (len(shards) > 1)}{there}")
+        begin = time.perf_counter()
+        if local:
+            run = partial(run_locally, job, left, devices, lock=folder.lock)
+        else:
+            run = partial(_on_ray, job, left, device, sharding.address or "auto")
+        written = _watched(run, left, parts, len(before)) if left else {}
+        found = replace(total(before | written), seconds=time.perf_counter() - begin)
+        report(found, sum(summary.sentences for summary in before.values()))
+        _check_unchanged(manifest, sources)
+        if merged is not None:
+            write = writer(merged, str(sharding.merged))
+            with suppress(PipeClosed):
+                for piece in merged_rows(job, [parts.path(shard.number) for shard in shards], sources):
+                    write(piece)
+
+
+def _on_ray(job: Job, shards: Sequence[Shard], device: str, address: str, tally: Tally) -> None:
+    from accel_cli.shards.ray_engine import run_on_ray
+
+    run_on_ray(job, shards, device, address, tally)
+
+
+def _check_inputs(job: Job, sources: Sequence[Source]) -> None:
+    """Refuse what can be seen to be wrong before anything is done."""
+    job.formatter(sources)
+    for source in sources:
+        if not source.fingerprint():
+            raise UsageError(
+                f"{source.place} cannot be read a second time, as a retry must; write it to a file first, or"
+                " name a file with --output"
+            )
+        if Path(source.path).resolve().is_relative_to(job.output.resolve()):
+            raise UsageError(f"{source.place} lies in the output folder {job.output}; name another one")
+
+
+def _check_unchanged(manifest: Manifest, sources: Sequence[Source]) -> None:
+    """InputError if an input has changed since its rows were begun."""
+    for source, before in zip(sources, manifest.inputs, strict=True):
+        if input_of(Source(source.path, source.kind, source.column)) != before:
+            raise InputError(
+                f"{source.place} changed while it was read; begin again with --overwrite when it does not"
+            )
+
+
+def _begun(
+    job: Job, folder: OutputFolder, sources: Sequence[Source], device: str, sharding: Sharding
+) -> tuple[Manifest, list[Shard], Parts]:
+    """The manifest and the shards of a run, and the folder made ready for their parts."""
+    size = sharding.size or (_SHARD_ON_CPU if device == "cpu" else _SHARD_ON_GPU)
+    if sharding.resume and sharding.size is None and folder.manifest is not None:
+        size = folder.manifest.shard_size
+    shards = shards_of(sources, size)
+    manifest = Manifest.of(job, sources, size, len(shards))
+    parts = folder.begin(manifest, resume=sharding.resume, overwrite=sharding.overwrite)
+    return manifest, shards, parts
+
+
+def _watched(
+    run: Callable[[Tally], None], shards: Sequence[Shard], parts: Parts, before: int
+) -> dict[int, Summary]:
+    """Run shards below a progress bar; say how to go on if that is cut short."""
+    read = _Read(shards)
+    with Progress([read], io.BytesIO()) as progress:
+
+        def show(sentences: int, done: int) -> None:
+            read.done = done
+            progress.update(Summary(sentences=sentences))
+
+        tally = Tally(say, show)
+        try:
+            run(tally)
+            tally.check()
+        except (KeyboardInterrupt, SystemExit, AccelError) as error:
+            progress.stop()
+            there = before + sum(parts.path(shard.number).exists() for shard in shards)
+            say(
+                f"stopped early; {there} of {before + len(shards)} parts in {parts.folder} are whole;"
+                f" {_remedy(error)}"
+            )
+            raise
+    return tally.written
+
+
+def _remedy(error: BaseException) -> str:
+    if isinstance(error, InputError):
+        return "--resume --on-error replace goes on past bad records; a mended input needs a run of its own"
+    return "--resume goes on from there"
+
+
+@dataclass
+class _Read:
+    """How much of some shards has been read."""
+
+    shards: Sequence[Shard]
+    done: int = 0
+
+    @property
+    def size(self) -> int | None:
+        """All their bytes."""
+        sizes = [shard.size for shard in self.shards]
+        return None if None in sizes else sum(size or 0 for size in sizes)

@@ -1,0 +1,126 @@
+"""The body of a worker process: shards come in through a pipe, what becomes of them goes out."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+import traceback
+import warnings
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+from accel_cli.errors import AccelError, AccelWarning
+from accel_cli.pipeline import Summary
+from accel_cli.shards.job import Job
+from accel_cli.shards.lock import Lock
+from accel_cli.shards.worker import ShardWorker
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # blocked when a worker process starts
+_TURN = 0.1  # seconds between two messages of progress
+
+
+class WorkerError(AccelError):
+    """A worker failed in a way that was not foreseen."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The model is there, and runs as this plan says."""
+
+    plan: str
+
+
+@dataclass(frozen=True)
+class Progressed:
+    """How far the shard under way is: sentences written and bytes read."""
+
+    sentences: int
+    read: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The shard under way has its part."""
+
+    summary: Summary
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something that the user should know."""
+
+    text: str
+    own: bool  # whether it is an AccelWarning
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The shard under way has no part, and the process ends."""
+
+    error: AccelError
+
+
+Message = Loaded | Progressed | Finished | Warned | Failed
+
+
+def work(job: Job, device: str, connection: Connection[Any, Any], lock: Lock) -> None:
+    """Do shards until the connection ends, or the parent does. The lock is held for as long."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the parent, which ends us
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    warnings.showwarning = lambda message, category, *_, **__: _say(
+        connection, Warned(str(message), issubclass(category, AccelWarning))
+    )
+    try:
+        with ShardWorker(job, device) as worker:
+            _say(connection, Loaded(worker.plan))
+            _serve(worker, connection)
+    except AccelError as error:
+        _say(connection, Failed(error))
+    except Exception as error:
+        if os.environ.get("ACCEL_DEBUG") == "1":
+            traceback.print_exc()
+        _say(connection, Failed(WorkerError(f"{type(error).__name__}: {error}")))
+    connection.close()
+    os._exit(0)  # the interpreter's own way out prints a storm of tracebacks after a CUDA error
+
+
+def _serve(worker: ShardWorker, connection: Connection[Any, Any]) -> None:
+    while True:
+        try:
+            shard = connection.recv()
+        except EOFError:  # there is no more to do
+            return
+        _say(connection, Finished(worker.run(shard, _Reporter(connection))))
+
+
+def _say(connection: Connection[Any, Any], message: Message) -> None:
+    """Send a message; with nobody there to hear it, the process ends."""
+    try:
+        connection.send(message)
+    except OSError:
+        os._exit(1)
+
+
+class _Reporter:
+    """Sends progress, but not with every batch."""
+
+    def __init__(self, connection: Connection[Any, Any]) -> None:
+        self._connection = connection
+        self._next = 0.0
+
+    def __call__(self, sentences: int, read: int) -> None:
+        if (now := time.monotonic()) >= self._next:
+            _say(self._connection, Progressed(sentences, read))
+            self._next = now + _TURN
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+    os._exit(1)

@@ -1,0 +1,144 @@
+"""What runs in a slot of a Ray cluster: shards come in one by one, and what became of each goes out."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import warnings
+from collections import deque
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from accel_cli import __version__
+from accel_cli.engines.planner import cores
+from accel_cli.errors import AccelError, AccelWarning, DeviceError, InputError, OutputError
+from accel_cli.pipeline import Summary
+from accel_cli.shards.job import Job
+from accel_cli.shards.part import HIDDEN, Parts
+from accel_cli.shards.shard import Shard
+from accel_cli.shards.tries import Tries
+from accel_cli.shards.worker import ShardWorker
+
+
+@dataclass(frozen=True)
+class Written:
+    """The shard has its part, made by this plan from so many bytes; by none if it was there already."""
+
+    summary: Summary
+    read: int = 0
+    plan: str | None = None
+    warned: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The shard has no part. `hopeless` says that no other worker should try."""
+
+    reason: str
+    hopeless: bool = False
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """No shard can be done here, whichever it is."""
+
+    reason: str
+
+
+Outcome = Written | Failed | Unfit
+Row = dict[str, Any]  # a row of a Ray dataset: values that its blocks can hold
+
+
+def packed(shard: Shard) -> Row:
+    """A shard on its way to an actor."""
+    return {"shard": pickle.dumps(shard)}
+
+
+def unpacked(row: Row) -> tuple[Shard, Outcome]:
+    """What an actor says, and of which shard."""
+    found: tuple[Shard, Outcome] = pickle.loads(row["outcome"])
+    return found
+
+
+class ShardActor:
+    """A ShardWorker that Ray starts. An exception would end the whole dataset, so none leaves it.
+
+    `resource` is what Ray counts slots by (GPU, CPU, accel), `version` that of the driver's accel.
+    """
+
+    def __init__(self, job: Job, device: str, resource: str, version: str) -> None:
+        self._job, self._device, self._resource = job, device, resource
+        self._version = version
+        self._worker: ShardWorker | None = None
+        self._spoiled = False
+
+    def __call__(self, row: Row) -> Row:
+        """Do a shard."""
+        shard: Shard = pickle.loads(row["shard"])
+        return {"outcome": pickle.dumps((shard, self._outcome(shard)))}
+
+    def _outcome(self, shard: Shard) -> Outcome:
+        if self._spoiled:
+            os._exit(1)  # Ray starts another process in this slot, which gets the shard
+        done = Parts(self._job.output, self._job.layout).summary(shard.number)
+        if done is not None:  # and a node was lost with the answer
+            return Written(done)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", AccelWarning)
+            try:
+                self._worker = self._worker or self._started()
+            except Exception as error:
+                return Unfit(f"{_said(error)} (on {socket.gethostname()})")
+            return self._tried(self._worker, shard, warned)
+
+    def _tried(self, worker: ShardWorker, shard: Shard, warned: list[warnings.WarningMessage]) -> Outcome:
+        tries, read = Tries(self._job.output, shard.number), deque([0], maxlen=1)
+        try:
+            if not tries.begin():
+                return Failed("its worker died", hopeless=True)
+            summary = worker.run(shard, lambda sentences, done: read.append(done))
+        except (InputError, OutputError, OSError) as error:
+            return Failed(_said(error), tries.spent)
+        except Exception as error:
+            self._spoiled = True  # a device that has failed once fails in this process for ever
+            return Failed(_said(error), tries.spent)
+        with suppress(OSError):
+            tries.forget()
+        own = [str(one.message) for one in warned if issubclass(one.category, AccelWarning)]
+        return Written(summary, read[-1], worker.plan, tuple(own))
+
+    def _started(self) -> ShardWorker:
+        """Load the model. Raises AccelError."""
+        if self._version != __version__:
+            raise DeviceError(
+                f"accel {__version__} is installed, not the {self._version} of where the run started"
+            )
+        if not (self._job.output / HIDDEN).is_dir():
+            raise OutputError(
+                f"{self._job.output} is not there; name an output folder that all nodes of the cluster share"
+            )
+        return ShardWorker(self._shared(), self._device)
+
+    def _shared(self) -> Job:
+        """The job with this slot's share of the node's cores, unless the number of threads was said."""
+        config = self._job.config
+        if self._device != "cpu" or config.plan.streams:
+            return self._job
+        share = max(1, cores() // _slots_here(self._resource))
+        return replace(self._job, config=replace(config, plan=config.plan.overridden(streams=share)))
+
+
+def _said(error: Exception) -> str:
+    """An error in words."""
+    return str(error) if isinstance(error, AccelError) else f"{type(error).__name__}: {error}"
+
+
+def _slots_here(resource: str) -> int:
+    """The slots of this node."""
+    import ray
+
+    here = ray.get_runtime_context().get_node_id()
+    found = [node["Resources"].get(resource, 1) for node in ray.nodes() if node["NodeID"] == here]
+    return max(1, int(found[0])) if found else 1

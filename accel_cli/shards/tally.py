@@ -1,0 +1,84 @@
+"""What a run has come to so far, as whoever runs its shards tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from accel_cli.errors import AccelError
+from accel_cli.pipeline import Summary
+from accel_cli.shards.shard import Shard
+
+
+class ShardsFailed(AccelError):
+    """Shards failed twice, in two workers."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A shard that failed twice, and why at last."""
+
+    shard: Shard
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.shard} ({self.reason})"
+
+
+class Tally:
+    """Summaries of the parts that were written, by number, and failures.
+
+    `tell` is given the plan of the first worker; `show`, again and again, the sentences written and
+    the bytes read so far.
+    """
+
+    def __init__(
+        self,
+        tell: Callable[[str], None] = lambda plan: None,
+        show: Callable[[int, int], None] = lambda sentences, read: None,
+    ) -> None:
+        self.written: dict[int, Summary] = {}
+        self.failures: list[Failure] = []
+        self._tell: Callable[[str], None] | None = tell
+        self._show = show
+        self._under_way: dict[int, tuple[int, int]] = {}
+        self._sentences = 0
+        self._read = 0
+
+    def loaded(self, plan: str) -> None:
+        """A worker is ready; all workers run alike, but for their devices."""
+        if self._tell is not None:
+            self._tell(plan)
+        self._tell = None
+
+    def progress(self, shard: Shard, sentences: int, read: int) -> None:
+        """How far a shard is: sentences written and bytes read of it."""
+        before = self._under_way.get(shard.number, (0, 0))
+        self._under_way[shard.number] = sentences, read
+        self._sentences += sentences - before[0]
+        self._read += read - before[1]
+        self._show(self._sentences, self._read)
+
+    def finished(self, shard: Shard, summary: Summary) -> None:
+        """A part has its name."""
+        self.written[shard.number] = summary
+
+    def failed(self, shard: Shard, reason: str) -> None:
+        """A shard failed for good."""
+        self.progress(shard, 0, 0)
+        self.failures.append(Failure(shard, reason))
+
+    def check(self) -> None:
+        """ShardsFailed, naming them, if there are any."""
+        if self.failures:
+            self.failures.sort(key=lambda failure: failure.shard.number)
+            raise ShardsFailed(
+                f"failed twice: {'; '.join(_some(self.failures))}; all other parts are whole: mend the cause,"
+                " then go on with --resume"
+            )
+
+
+def _some(failures: list[Failure], most: int = 5) -> Iterator[str]:
+    yield from map(str, failures[:most])
+    if len(failures) > most:
+        yield f"and {len(failures) - most} more"

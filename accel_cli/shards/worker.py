@@ -1,0 +1,71 @@
+"""One worker: a model on a device, and part files made with it, shard after shard."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+
+from accel_cli.classifier import Classifier
+from accel_cli.errors import OutputError
+from accel_cli.pipeline import Pipeline, Summary
+from accel_cli.shards.job import Job
+from accel_cli.shards.part import HIDDEN, Parts, sync
+from accel_cli.shards.shard import Shard
+from accel_cli.text.writers import beside, write_all
+
+Progress = Callable[[int, int], None]  # sentences written and bytes read of the shard so far
+
+
+class ShardWorker:
+    """The model of a job, loaded once on a device (auto, cpu, cuda or cuda:N). Raises AccelError."""
+
+    def __init__(self, job: Job, device: str = "auto") -> None:
+        self._job = job
+        self._parts = Parts(job.output, job.layout)
+        self._classifier = Classifier(job.config, device, embeddings=job.embeddings)
+
+    @property
+    def plan(self) -> str:
+        """How the model runs."""
+        return str(self._classifier.plan)
+
+    def run(self, shard: Shard, progress: Progress = lambda sentences, read: None) -> Summary:
+        """Write the part of a shard, which appears whole or not at all. Doing it again changes nothing.
+
+        Raises InputError for a bad record that the job does not replace, OutputError, DeviceError.
+        """
+        source, path = shard.source(self._job.kept), self._parts.path(shard.number)
+        with beside(str(path), overwrite=True) as temporary:
+            with open(temporary, "wb", buffering=0) as file:
+                pipeline = Pipeline(
+                    self._classifier,
+                    self._job.formatter([source]),
+                    lambda rows: _write(file, rows, str(path)),
+                    self._job.on_error,
+                    lambda summary: progress(summary.sentences, source.done),
+                )
+                summary = pipeline.run([source])
+            self._parts.keep_counts(shard.number, summary, os.path.getsize(temporary))
+        sync(path.parent / HIDDEN)
+        sync(path.parent)
+        return summary
+
+    def close(self) -> None:
+        """Release the device."""
+        self._classifier.close()
+
+    def __enter__(self) -> ShardWorker:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+
+def _write(file: io.FileIO, rows: bytes, name: str) -> None:
+    try:
+        write_all(file, rows)
+    except OSError as error:
+        raise OutputError(
+            f"cannot write {name}: {error.strerror}; free some space, then go on with --resume"
+        ) from error

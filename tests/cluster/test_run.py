@@ -1,0 +1,179 @@
+"""accel run on a cluster that loses nodes, workers and its driver: every row is there once, in order."""
+
+from __future__ import annotations
+
+import random
+import signal
+from pathlib import Path
+
+import pytest
+from conftest import Accel
+
+from accel_cli.shards.shard import shards_of
+from accel_cli.text.readers import Source
+from cluster.nodes import Nodes, begin, finish, kill, until
+
+pytestmark = pytest.mark.extras
+
+SHARDS = 40
+FIELDS = ("--fields", "text,label")
+
+
+@pytest.fixture(scope="session")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file that makes 40 shards of 100 KiB."""
+    path = tmp_path_factory.mktemp("text") / "in.txt"
+    draw = random.Random(5)
+    words = ["good", "bad", "film", "not", "a", "the", ".", "other", "w7"]
+    lines: list[str] = []
+    size = 0
+    while size < SHARDS * (100 << 10) - 1000:
+        lines.append(" ".join(draw.choices(words, k=draw.randrange(20))))
+        size += len(lines[-1]) + 1
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.fixture
+def expected(text: Path, accel: Accel) -> bytes:
+    """The rows that one process makes. Texts and labels: scores of a CPU depend on the batch by 1e-6."""
+    done = accel("run", "--input", text, "--device", "cpu", *FIELDS)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def parts(folder: Path) -> list[Path]:
+    return sorted(folder.glob("part-*"))
+
+
+def rows(folder: Path) -> bytes:
+    return b"".join(part.read_bytes() for part in parts(folder))
+
+
+class TestWhole:
+    def test_the_bytes_are_those_of_one_process(
+        self, nodes: Nodes, text: Path, expected: bytes, tiny_path: Path, tmp_path: Path
+    ) -> None:
+        folder, merged = tmp_path / "out", tmp_path / "all.tsv"
+        code, said = finish(begin(tiny_path, nodes, *_cut(text, folder), "--merge", merged))
+        assert code == 0, said
+        assert len(parts(folder)) == SHARDS
+        assert rows(folder) == expected == merged.read_bytes()
+        assert f"{expected.count(10)} sentences in" in said
+        assert "Traceback" not in said
+
+    def test_both_nodes_work(self, nodes: Nodes, text: Path, tiny_path: Path, tmp_path: Path) -> None:
+        process = begin(tiny_path, nodes, *_cut(text, tmp_path / "out"))
+        until(lambda: len(nodes.workers()) == 2)
+        assert finish(process)[0] == 0
+
+
+class TestLosses:
+    def test_a_node(self, nodes: Nodes, text: Path, expected: bytes, tiny_path: Path, tmp_path: Path) -> None:
+        process = begin(tiny_path, nodes, *_cut(text, tmp_path / "out"))
+        until(lambda: len(parts(tmp_path / "out")) > 3)
+        nodes.lose_one()
+        try:
+            code, said = finish(process)
+        finally:
+            nodes.add_one()
+        assert code == 0, said
+        assert rows(tmp_path / "out") == expected
+
+    def test_a_worker(
+        self, nodes: Nodes, text: Path, expected: bytes, tiny_path: Path, tmp_path: Path
+    ) -> None:
+        process = begin(tiny_path, nodes, *_cut(text, tmp_path / "out"))
+        until(lambda: len(parts(tmp_path / "out")) > 3)
+        kill(nodes.workers()[0])
+        code, said = finish(process)
+        assert code == 0, said
+        assert rows(tmp_path / "out") == expected
+
+    def test_the_driver(
+        self, nodes: Nodes, text: Path, expected: bytes, tiny_path: Path, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "out"
+        process = begin(tiny_path, nodes, *_cut(text, folder))
+        until(lambda: len(parts(folder)) > 3)
+        kill(process.pid)
+        process.wait()
+        until(lambda: not nodes.workers())
+        done = {part: part.stat().st_mtime_ns for part in parts(folder)}
+        assert 3 < len(done) < SHARDS
+        code, said = finish(begin(tiny_path, nodes, *_cut(text, folder), "--resume"))
+        assert code == 0, said
+        assert f"{SHARDS} shards, {len(done)} of them done before" in said
+        assert rows(folder) == expected
+        assert all(part.stat().st_mtime_ns == when for part, when in done.items())
+
+    @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_patience(
+        self, nodes: Nodes, text: Path, tiny_path: Path, tmp_path: Path, number: int, code: int
+    ) -> None:
+        folder = tmp_path / "out"
+        process = begin(tiny_path, nodes, *_cut(text, folder))
+        until(lambda: len(parts(folder)) > 3)
+        process.send_signal(number)
+        found, said = finish(process)
+        assert found == code, said
+        assert "--resume goes on from there" in said
+        until(lambda: not nodes.workers())
+        assert not list(folder.rglob(".part-*"))
+
+
+class TestFailures:
+    def test_a_shard_that_always_fails_is_named_and_the_rest_is_done(
+        self, nodes: Nodes, tiny_path: Path, tmp_path: Path
+    ) -> None:
+        good = '{"text": "a good film"}\n'
+        path, folder = tmp_path / "in.jsonl", tmp_path / "out"
+        path.write_text(good * 1000 + "{broken\n" + good * 1000)
+        shards = shards_of([Source(str(path))], 4 << 10)
+        broken = next(one for one in shards if one.span and one.span.stop > 1000 * len(good))
+        line = ("--input", path, "--output", f"{folder}/", "--shard-size", "4K")
+        code, said = finish(begin(tiny_path, nodes, *line))
+        assert code == 1
+        assert len(parts(folder)) == len(shards) - 1
+        assert f"{len(shards) - 1} of {len(shards)} parts in {folder} are whole" in said
+        assert f"Error: failed twice: {broken} (" in said
+        again = ("--resume", "--on-error", "replace")
+        code, said = finish(begin(tiny_path, nodes, *line, *again))
+        assert code == 0, said
+        assert rows(folder).count(b"\n") == 2001
+
+    def test_a_shard_that_kills_every_worker_is_named_and_the_rest_is_done(
+        self, nodes: Nodes, tiny_path: Path, tmp_path: Path
+    ) -> None:
+        path, folder = tmp_path / "deadly.txt", tmp_path / "out"
+        path.write_text("a good film\n" * 600)
+        line = ("--input", path, "--output", f"{folder}/", "--shard-size", "1200")
+        code, said = finish(begin(tiny_path, nodes, *line))
+        assert code == 1
+        assert f"Error: failed twice: {path}, bytes 2400 to 3599 (its worker died)" in said
+        assert [part.name for part in parts(folder)] == [f"part-{n:06d}.tsv" for n in (0, 1, 3, 4, 5)]
+        assert not list(folder.rglob("*tries*"))
+
+    def test_no_gpu(self, nodes: Nodes, text: Path, tiny_path: Path, tmp_path: Path) -> None:
+        line = (*_cut(text, tmp_path / "out"), "--device", "cuda")
+        code, said = finish(begin(tiny_path, nodes, *line))
+        assert code == 1
+        assert "the cluster has no GPU" in said
+
+    def test_a_cluster_that_is_not_there(self, text: Path, tmp_path: Path, accel: Accel) -> None:
+        line = ("--engine", "ray", "--address", "127.0.0.1:1")
+        done = accel("run", *line, *_cut(text, tmp_path / "out"))
+        assert done.returncode == 1
+        assert b"no Ray cluster at 127.0.0.1:1" in done.stderr
+        assert b"Traceback" not in done.stderr
+
+
+def test_a_cluster_of_its_own(text: Path, expected: bytes, accel: Accel, tmp_path: Path) -> None:
+    line = ("--engine", "ray", "--address", "local", "--device", "cpu")
+    done = accel("run", *line, *_cut(text, tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert rows(tmp_path / "out") == expected
+
+
+def _cut(text: Path, folder: Path) -> tuple[str | Path, ...]:
+    return ("--input", text, "--output", f"{folder}/", "--shard-size", "100K", *FIELDS)
