@@ -10,15 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 from accel_cli import resources
-from accel_cli.batches import Floats
 from accel_cli.errors import OutputError
 from accel_cli.model.config import MODEL_FILE, Config, load_config
 from accel_cli.model.golden import make_golden
-from accel_cli.model.weights import load_weights, save_weights
+from accel_cli.model.weights import Tensors, load_weights, save_weights
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.text.vocabulary import load_vocabulary
 
@@ -26,17 +24,17 @@ SENTENCES = resources.WEIGHTS / "sentences.txt"
 _NOTE = "# Made by `accel train`; the folder may be moved. report.json says how good it is.\n"
 
 
-def check_free(path: Path, overwrite: bool) -> None:
-    """Refuse a folder that exists; with `overwrite`, one that is neither empty nor a model."""
+def check_free(path: Path, overwrite: bool, mark: str = MODEL_FILE, kind: str = "model") -> None:
+    """Refuse a folder that exists; with `overwrite`, one that is neither empty nor has the file `mark`."""
     if not path.exists():
         return
     if not path.is_dir():
         raise OutputError(f"{path} is a file; name a folder")
     if not overwrite:
         raise OutputError(f"{path} exists already; say --overwrite to replace it, or name another folder")
-    if any(path.iterdir()) and not (path / MODEL_FILE).is_file():
+    if any(path.iterdir()) and not (path / mark).is_file():
         raise OutputError(
-            f"{path} is no model (it has no {MODEL_FILE}), so it is not replaced; name another folder"
+            f"{path} is no {kind} (it has no {mark}), so it is not replaced; name another folder"
         )
 
 
@@ -66,9 +64,14 @@ def write_folder(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def write_model(
-    folder: Path, name: str, sizes: Mapping[str, Any], words: Sequence[bytes], tensors: Mapping[str, Floats]
+    folder: Path,
+    name: str,
+    sizes: Mapping[str, Any],
+    words: Sequence[bytes],
+    tensors: Tensors,
+    note: str = _NOTE,
 ) -> Config:
-    """Write all files but the report, and read them again; the embedding is kept in float16."""
+    """Write all files but the report, and read them again; `note` is the first line of the configuration."""
     model = {
         "tokenizer": "words",
         "vocabulary": "vocabulary.txt",
@@ -81,14 +84,13 @@ def write_model(
     text = yaml.safe_dump(
         {"name": name, "model": model}, sort_keys=False, default_flow_style=None, allow_unicode=True
     )
-    (folder / MODEL_FILE).write_text(_NOTE + text, "utf-8")
+    (folder / MODEL_FILE).write_text(note + text, "utf-8")
     (folder / "vocabulary.txt").write_bytes(b"\n".join(words) + b"\n")
     config = load_config(folder / MODEL_FILE)
     spec = config.model
     assert spec.weights is not None
     assert spec.golden is not None
-    embedding = {"embedding.weight": tensors["embedding.weight"].astype(np.float16)}
-    save_weights(spec.weights, spec, {**tensors, **embedding})
+    save_weights(spec.weights, spec, tensors)
     vocabulary = load_vocabulary(spec.vocabulary, spec.vocabulary_size)
     texts = SENTENCES.read_bytes().removesuffix(b"\n").split(b"\n")
     batch = Tokenizer(vocabulary, spec.min_tokens, spec.max_tokens).encode(texts).batch

@@ -111,7 +111,8 @@ def train(job: Job, watcher: Watcher) -> Tally:
             "fully_connected": [len(labels)],
             "labels": list(labels),
         }
-        config = write_model(folder, job.output.name, sizes, words, tensors)
+        half = {"embedding.weight": tensors["embedding.weight"].astype(np.float16)}
+        config = write_model(folder, job.output.name, sizes, words, {**tensors, **half})
         trained.tally.seconds = _time(config, held)
         seconds = time.monotonic() - begin
         write_report(folder, _report(job, device, settings, every, trained, seconds))

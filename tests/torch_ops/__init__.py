@@ -1,0 +1,1 @@
+"""accel_cli.torch: operators, modules, models from PyTorch. All of it needs PyTorch."""
