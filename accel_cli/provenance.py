@@ -14,6 +14,7 @@ import numpy as np
 
 from accel_cli import __version__
 from accel_cli.engines.planner import cores
+from accel_cli.errors import DeviceError
 
 
 def provenance(gpu: Any = None, programs: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -63,16 +64,25 @@ def _versions(gpu: Any, programs: tuple[str, ...]) -> dict[str, Any]:
         "compiler": None,
     }
     if gpu is not None:
-        from accel_cli.cuda.compiler import compiler_version
         from accel_cli.cuda.device import cupy
 
         found |= {
             "cupy": cupy().__version__,
             "driver": _dotted(gpu.driver),
             "runtime": _dotted(gpu.runtime),
-            "compiler": f"NVRTC {compiler_version()}",
+            "compiler": _compiler(),
         }
     return found | dict(program.split(" ", 1) for program in programs)
+
+
+def _compiler() -> str | None:
+    """NVRTC and its version; None where there are but ready kernels."""
+    from accel_cli.cuda.compiler import compiler_version
+
+    try:
+        return f"NVRTC {compiler_version()}"
+    except DeviceError:
+        return None
 
 
 def commit() -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ from conftest import ROOT
 from accel_cli import resources
 from accel_cli.cuda import cache as module
 from accel_cli.cuda.cache import KernelCache, sources_digest
+from accel_cli.cuda.compiler import Usage
 from accel_cli.errors import AccelWarning, DeviceError
 
 DEFINES = (("THREADS", 256),)
@@ -37,7 +39,8 @@ class Compiler:
     def compile_kernel(self, name: str, flags: tuple[str, ...], sources: Path) -> tuple[bytes, str]:
         assert sources == self.sources
         self.calls.append((name, flags))
-        return f"cubin of {name} with {flags}".encode(), "log"
+        log = "ptxas info    : Used 17 registers, 12 bytes smem"
+        return f"cubin of {name} with {flags}".encode(), log
 
 
 @pytest.fixture
@@ -57,6 +60,20 @@ def test_the_second_use_compiles_nothing(compiler: Compiler, tmp_path: Path) -> 
     assert path.read_bytes().startswith(b"cubin of relu")
     assert compiler.get() == path
     assert len(compiler.calls) == 1
+
+
+def test_what_a_kernel_takes_is_kept_beside_it(compiler: Compiler) -> None:
+    made, kept = (KernelCache("sm_90a", compiler.sources).entry("relu", DEFINES) for _ in range(2))
+    assert made == kept
+    assert kept.usage == Usage(registers=17, shared_bytes=12, stack_bytes=0, spill_bytes=0)
+    assert kept.sha256 == hashlib.sha256(kept.path.read_bytes()).hexdigest()
+
+
+def test_compilations_are_counted(compiler: Compiler) -> None:
+    cache = KernelCache("sm_90a", compiler.sources)
+    for name in ("relu", "argmax", "relu"):
+        cache.cubin(name, DEFINES)
+    assert cache.compiled == 2
 
 
 @pytest.mark.parametrize(
@@ -121,7 +138,7 @@ def test_another_compiler_compiles_again(compiler: Compiler) -> None:
 
 
 def checksum(path: Path) -> Path:
-    return path.with_suffix(".sha256")
+    return path.with_suffix(".json")
 
 
 @pytest.mark.parametrize(
@@ -134,6 +151,10 @@ def checksum(path: Path) -> Path:
         lambda path: checksum(path).unlink(),
         lambda path: checksum(path).write_bytes(b""),
         lambda path: checksum(path).write_bytes(b"0" * 64),
+        lambda path: checksum(path).write_bytes(b"[]"),
+        lambda path: checksum(path).write_bytes(b'{"sha256": 1}'),
+        lambda path: checksum(path).write_bytes(checksum(path).read_bytes().replace(b"registers", b"more")),
+        lambda path: checksum(path).write_bytes(b"[" * 100_000),
     ],
 )
 def test_a_damaged_entry_is_made_again(compiler: Compiler, damage: Callable[[Path], Any]) -> None:
@@ -194,8 +215,9 @@ def test_an_unwritable_folder_gives_a_temporary_one_and_a_warning(
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("ACCEL_CACHE_DIR", str(tmp_path / "file"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    cache = KernelCache("sm_90a", compiler.sources)
     with pytest.warns(AccelWarning) as said:
-        cache = KernelCache("sm_90a", compiler.sources)
+        assert cache.folder.is_dir()
     [warning] = map(str, (entry.message for entry in said))
     assert f"cannot write to the cache folder {tmp_path / 'file' / 'kernels'}" in warning
     assert f"using {cache.folder}" in warning
@@ -207,7 +229,7 @@ def test_an_unwritable_folder_gives_a_temporary_one_and_a_warning(
 def test_a_writable_folder_gives_no_warning(compiler: Compiler) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        KernelCache("sm_90a", compiler.sources)
+        compiler.get()
 
 
 @pytest.mark.parametrize(
@@ -272,4 +294,4 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
         out, err = process.communicate(timeout=60)
         assert out == b"whole\n", err.decode()
     names = sorted(path.suffix for path in (tmp_path / "kernels").iterdir())
-    assert names == [".cubin"] * 5 + [".sha256"] * 5
+    assert names == [".cubin"] * 5 + [".json"] * 5

@@ -15,6 +15,8 @@ from accel_cli.cuda import cache as module
 from accel_cli.cuda.cache import KernelCache
 from accel_cli.cuda.compiler import ARCHITECTURES, Usage, compile_kernel, compiler_version, options, usage
 from accel_cli.cuda.disassembler import INSTALL, disassembler, matrix_instructions
+from accel_cli.cuda.manifest import load_manifest
+from accel_cli.cuda.ready import ReadyKernels
 from accel_cli.errors import DeviceError
 from accel_cli.kernels.base import Launch
 from accel_cli.kernels.catalogue import variants
@@ -79,13 +81,36 @@ def test_the_second_use_compiles_nothing(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("ACCEL_CACHE_DIR", str(tmp_path))
     path = KernelCache("sm_90a").cubin("relu", (("THREADS", 256),))
     assert path.read_bytes().startswith(b"\x7fELF")
-
-    def forbidden(*_: Any) -> None:
-        pytest.fail("compiled")
-
     monkeypatch.setattr(module, "compile_kernel", forbidden)
     monkeypatch.setenv("ACCEL_ASSERT_NO_COMPILE", "1")
     assert KernelCache("sm_90a").cubin("relu", (("THREADS", 256),)) == path
+
+
+def test_made_ahead_is_made_just_in_time(
+    accel: Accel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("ACCEL_CACHE_DIR", str(tmp_path / "ahead"))
+    (tmp_path / "naive.yaml").write_text(
+        "extends: sentiment\n"
+        "plan: {convolution: direct, experts: separate, gemm: naive, epilogue: separate, launch: stream}\n"
+    )
+    words = ("--config", tmp_path / "naive.yaml", "--output", tmp_path / "ready")
+    done = accel("compile", "--arch", "sm_90a", *words)
+    assert done.returncode == 0, done.stderr.decode()
+    monkeypatch.setenv("ACCEL_CACHE_DIR", str(tmp_path / "here"))
+    cache = KernelCache("sm_90a")
+    listed = load_manifest(tmp_path / "ready").kernels
+    assert len(listed) == 9
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "compiler_version", forbidden)
+        ready = ReadyKernels(tmp_path / "ready", cache)
+        made = {one: ready.cubin(one.kernel, one.defines).read_bytes() for one in listed}
+    for one in listed:
+        assert cache.cubin(one.kernel, one.defines).read_bytes() == made[one]
+
+
+def forbidden(*_: Any) -> Any:
+    pytest.fail("the compiler was asked")
 
 
 Command = Callable[..., list[list[str]]]

@@ -236,7 +236,7 @@ def loaded(cupy: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[F
         return SimpleNamespace(get_function=lambda name: functions[-1])
 
     cupy.RawModule = load
-    fake = SimpleNamespace(cubin=lambda name, defines: tmp_path / name, warning=None)
+    fake = SimpleNamespace(cubin=lambda name, defines: tmp_path / name, compiled=0)
     monkeypatch.setattr(launcher, "KernelCache", lambda architecture, sources, debug: fake)
     return functions
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,11 @@ from typing import Any
 import fake_cupy
 import pytest
 from click.testing import CliRunner
-from conftest import Accel
+from conftest import Accel, clean_environment
 
-from accel_cli.commands import info
+from accel_cli.commands import info, startup
 from accel_cli.cuda import compiler
-from accel_cli.errors import DeviceError
+from accel_cli.errors import DeviceError, UsageError
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ def test_the_plan_alone(no_gpu: None, said: Any) -> None:
         "device: cpu",
         "precision: fp32",
         "convolution: folded",
-        "experts: folded",
+        "experts: separate",
         "batch: 7",
         "streams: 3",
     ]
@@ -127,3 +129,58 @@ def test_what_is_no_device(accel: Accel) -> None:
     done = accel("info", "--device", "tpu")
     assert done.returncode == 2
     assert "'tpu' is not one of auto, cpu, cuda, cuda:N" in done.stderr.decode()
+
+
+STAGES = (
+    *("Python", "imports", "configuration", "vocabulary", "device", "weights", "engine", "first batch"),
+    *("first label", "second batch"),
+)
+
+
+def test_where_the_time_of_a_start_goes(accel: Accel) -> None:
+    done = accel("info", "--startup", "--device", "cpu")
+    assert done.returncode == 0, done.stderr.decode()
+    heading, *rows = done.stdout.decode().splitlines()
+    assert heading.split() == ["stage", "seconds", "share"]
+    assert tuple(row[:15].strip() for row in rows) == STAGES
+    seconds = [float(row[15:23]) for row in rows]
+    assert sum(seconds[:-2]) == pytest.approx(seconds[-2], abs=0.01)  # each is rounded to milliseconds
+    assert rows[4].endswith("cpu")
+    assert rows[-2].endswith("100%")
+
+
+def test_a_start_that_fails(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(startup, "_PROGRAM", "import sys; sys.exit(3)")
+    with pytest.raises(startup.StartupFailed, match="the process that was measured ended with 3; see above"):
+        said("--startup")
+
+
+def test_what_is_wrong_is_said_by_the_process_that_is_measured(
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch, tiny_path: Path
+) -> None:
+    asked = {"begin": 0, "config": str(tiny_path), "device": "cuda:77", "plan": {}}
+    monkeypatch.setattr(sys, "argv", ["-c", json.dumps(asked)])
+    with pytest.raises(SystemExit, match=r"^Error: --device cuda:77: no NVIDIA driver is installed"):
+        startup.main(0.0)
+
+
+def test_a_start_and_a_plan_are_two_things(said: Any) -> None:
+    with pytest.raises(UsageError, match="--startup and --plan print different things"):
+        said("--startup", "--plan")
+
+
+def test_a_start_imports_no_more_than_it_needs(tiny_path: Path) -> None:
+    program = (
+        "import sys; from accel_cli.commands.startup import stages; stages(0, 0, sys.argv[1], 'cpu', {});"
+        " print(*sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, tiny_path],
+        env=clean_environment(tiny_path),
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    # numpy's own latecomers, and what only other ways to run need
+    unwanted = {"numpy.ma", "numpy.random", "multiprocessing", "cupy", "torch", "rich"}
+    assert not unwanted & set(done.stdout.decode().split())

@@ -55,7 +55,7 @@ def test_the_engine_hands_it_to_the_launcher(monkeypatch: pytest.MonkeyPatch) ->
     made: list[str] = []
 
     class Launcher(fake_cupy.Launcher):
-        def __init__(self, device: Any, *, debug: str = "") -> None:
+        def __init__(self, device: Any, *, debug: str = "", kernels: str = "") -> None:
             made.append(debug)
             super().__init__(device)
 

@@ -21,10 +21,12 @@ COMMANDS = {
     "eval": "Compare a model's labels with those in a file.",
     "train": "Train a model on your own labels.",
     "bench": "Measure how fast a plan runs here.",
+    "plan-scale": "Plan a large text on paper, from measured figures.",
     "tune": "Find what is fastest for a model on this GPU, and keep it.",
     "validate": "Check every engine and plan against golden outputs.",
     "info": "Show versions, devices and the plan that would be used.",
     "weights": "Generate, convert and check weights.",
+    "compile": "Compile the kernels of a plan ahead of time, for machines without a compiler.",
     "kernels": "Compile every kernel, without a GPU, and show what it takes.",
 }
 HELP = {"help_option_names": ("-h", "--help")}  # of every command, in whatever way it is called
@@ -41,7 +43,9 @@ class LazyGroup(click.Group):
         """Import the command."""
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"accel_cli.commands.{cmd_name}").command
+        command: click.Command = importlib.import_module(
+            f"accel_cli.commands.{cmd_name.replace('-', '_')}"
+        ).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -11,19 +11,28 @@ import click
 from accel_cli import __version__, resources
 from accel_cli.commands import HELP
 from accel_cli.commands.options import configured, model_options, option, plan_options
+from accel_cli.commands.startup import show_startup
 from accel_cli.cuda.device import facts, missing
 from accel_cli.engines.open import plan_for
-from accel_cli.errors import DeviceError
+from accel_cli.errors import DeviceError, UsageError
 
 _PACKAGES = ("numpy", "safetensors", "cupy-cuda13x", "cupy-cuda12x")
 
 
 @click.command(context_settings=HELP)
 @option("--plan", "only_plan", is_flag=True, help="Print the plan alone, one key a line.")
+@option(
+    "--startup", is_flag=True, help="Print where the time until the first label goes, in a fresh process."
+)
 @model_options
 @plan_options
-def command(only_plan: bool, config: str, device: str, **plan: Any) -> None:
+def command(only_plan: bool, startup: bool, config: str, device: str, **plan: Any) -> None:
     """Show versions, devices and the plan that would be used, and why."""
+    if startup and only_plan:
+        raise UsageError("--startup and --plan print different things; leave one of them out")
+    if startup:
+        show_startup(config, device, plan)
+        return
     loaded = configured(config, **plan)
     chosen = plan_for(loaded, device)
     if only_plan:

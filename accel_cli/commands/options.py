@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from accel_cli.cuda.compiler import DEBUG
-from accel_cli.cuda.device import known
+from accel_cli.cuda.device import known, names_several
 from accel_cli.errors import UsageError
 from accel_cli.model.config import CHOICES, MOST, Config, load_config
 from accel_cli.text.labelled import LAYOUTS
@@ -37,30 +38,69 @@ def option(name: str, *names: str, **settings: Any) -> Callable[[Command], Comma
     return click.option(name, *names, envvar=variable, show_envvar=True, **settings)
 
 
+class Devices(Device):
+    """The same, or several GPUs: cuda:N,M or cuda:all."""
+
+    name = "auto|cpu|cuda|cuda:N|cuda:N,M|cuda:all"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The value, if it is one of these."""
+        return str(value) if names_several(value) else super().convert(value, param, ctx)
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]
+    """Bytes, as a number or with K, M, G or T for powers of 1024."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The bytes, 1 or more."""
+        found = re.fullmatch(r"([0-9]{1,15})([KMGT]?)", str(value).upper())
+        size = int(found[1]) << 10 * "_KMGT".index(found[2] or "_") if found else 0
+        if not size:
+            self.fail(f"{value!r} is no size; say bytes, or a number with K, M, G or T as 64M", param, ctx)
+        return size
+
+
 def model_options(command: Command) -> Command:
     """--config and --device."""
-    for decorate in (
-        option(
-            "--device",
-            type=Device(),
-            default="auto",
-            show_default=True,
-            help="Where to run. `auto` takes the first GPU, else the CPU, and says which.",
-        ),
-        option(
-            "--config",
-            default="sentiment",
-            show_default=True,
-            help="A configuration file, or the bare name of a packaged one.",
-        ),
-    ):
-        command = decorate(command)
-    return command
+    return _model_options(command, Device())
+
+
+def model_and_devices(command: Command) -> Command:
+    """--config and --device, which may name several GPUs."""
+    return _model_options(command, Devices())
+
+
+def _model_options(command: Command, device: click.ParamType) -> Command:  # type: ignore[type-arg]
+    choose = option(
+        "--device",
+        type=device,
+        default="auto",
+        show_default=True,
+        help="Where to run. `auto` takes the first GPU, else the CPU, and says which.",
+    )
+    return config_option(choose(command))
+
+
+def config_option(command: Command) -> Command:
+    """--config."""
+    return option(
+        "--config",
+        default="sentiment",
+        show_default=True,
+        help="A configuration file, or the bare name of a packaged one.",
+    )(command)
 
 
 def plan_options(command: Command) -> Command:
-    """--precision, --batch and --streams, which override the configuration's plan."""
+    """--precision, --batch and --streams, which override the configuration's plan, and --kernels."""
     for decorate in (
+        option(
+            "--kernels",
+            metavar="DIR",
+            help="Load CUDA kernels that `accel compile` made from this folder; no compiler is needed.",
+        ),
         option(
             "--streams",
             type=click.IntRange(1, MOST["streams"]),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -18,6 +21,7 @@ INSTALL = (
     ' `pip install ".[cuda12]"`'
 )
 USE_CPU = "or use `--device cpu`"
+_stand_in: ContextVar[Any] = ContextVar("stand_in", default=None)
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,21 @@ def missing() -> str | None:
     return None if count else f"the NVIDIA driver sees no device: check `nvidia-smi`, {USE_CPU}"
 
 
+@contextmanager
+def standing_in(module: Any) -> Iterator[None]:
+    """Inside, and in this thread alone, `cupy` gives `module`."""
+    token = _stand_in.set(module)
+    try:
+        yield
+    finally:
+        _stand_in.reset(token)
+
+
 def cupy() -> ModuleType:
     """The cupy module, imported when first asked for."""
+    if (other := _stand_in.get()) is not None:
+        found: ModuleType = other
+        return found
     try:
         import cupy as module
     except ImportError as error:
@@ -72,6 +89,11 @@ def known(device: object) -> str:
     if isinstance(device, str) and re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", device):
         return device
     raise UsageError(f"the device {device!r} is not one of auto, cpu, cuda, cuda:N")
+
+
+def names_several(device: str) -> bool:
+    """Whether a name stands for several GPUs: cuda:all, or cuda:N,M and so on."""
+    return re.fullmatch(r"cuda:(all|[0-9]{1,4}(,[0-9]{1,4})+)", device) is not None
 
 
 def choose(device: str) -> str:
@@ -117,3 +139,11 @@ def facts(index: int) -> DeviceFacts:
             f"{found.name} has compute capability {have}, accel needs {least} or newer; {USE_CPU}"
         )
     return found
+
+
+def free_memory(index: int) -> int:
+    """The bytes of memory that can be had on device `index` now, those that CuPy keeps for later included."""
+    module = cupy()
+    with module.cuda.Device(index):
+        free, _ = module.cuda.runtime.memGetInfo()
+        return int(free) + int(module.get_default_memory_pool().free_bytes())

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from accel_cli import resources
 from accel_cli.cuda.cache import KernelCache
 from accel_cli.cuda.device import DeviceFacts, cupy
-from accel_cli.errors import DeviceError
+from accel_cli.cuda.ready import ReadyKernels
+from accel_cli.errors import DeviceError, UsageError
 from accel_cli.kernels.base import Launch
 
 _STATIC_LIMIT = 48 << 10  # dynamic shared memory beyond this must be asked for
 
 
+@dataclass
+class Loading:
+    """What loading kernels took so far: how many, how many of them were compiled, and seconds in all."""
+
+    kernels: int = 0
+    compiled: int = 0
+    seconds: float = 0.0
+
+
 class Launcher:
     """Runs launches on CuPy's current stream. Modules stay loaded as long as the launcher lives.
 
-    `debug` is one of compiler.DEBUG.
+    `debug` is one of compiler.DEBUG; `kernels` a folder that `accel compile` made, or nothing.
     """
 
-    def __init__(self, device: DeviceFacts, sources: Path = resources.KERNELS, *, debug: str = "") -> None:
+    def __init__(
+        self, device: DeviceFacts, sources: Path = resources.KERNELS, *, debug: str = "", kernels: str = ""
+    ) -> None:
+        if debug and kernels:
+            raise UsageError(
+                f"--kernels {kernels}: kernels for debuggers (--kernel-debug {debug}) are compiled here;"
+                " leave one of them out"
+            )
         self.cache = KernelCache(device.architecture, sources, debug=debug)
+        self.loading = Loading()
+        self._cubins = ReadyKernels(Path(kernels), self.cache) if kernels else self.cache
         self._functions: dict[tuple[Any, ...], Any] = {}
         self._modules: list[Any] = []
 
@@ -38,9 +59,13 @@ class Launcher:
         return self._functions[variant]
 
     def _load(self, launch: Launch) -> Any:
-        module = cupy().RawModule(path=str(self.cache.cubin(launch.kernel.name, launch.defines)))
+        begin = time.perf_counter()
+        module = cupy().RawModule(path=str(self._cubins.cubin(launch.kernel.name, launch.defines)))
         function = module.get_function(launch.kernel.name)
         self._modules.append(module)
+        self.loading.kernels += 1
+        self.loading.compiled = self.cache.compiled
+        self.loading.seconds += time.perf_counter() - begin
         if launch.shared_bytes > _STATIC_LIMIT:
             try:
                 function.max_dynamic_shared_size_bytes = launch.shared_bytes

@@ -1,0 +1,199 @@
+"""What a plan is said to launch is what its engine launches, for any batch and any device."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fake_cupy
+import networks
+import pytest
+
+from accel_cli.cuda.device import DeviceFacts
+from accel_cli.engines import cuda
+from accel_cli.engines.base import Plan
+from accel_cli.engines.cuda import CudaEngine
+from accel_cli.engines.needed import needed_launches
+from accel_cli.engines.planner import available_plans, make_plan
+from accel_cli.engines.tuned import Product, Tuned, Winner, own_file
+from accel_cli.kernels import mma_gemm, sgemm, wgmma_gemm
+from accel_cli.kernels.base import Launch
+from accel_cli.kernels.sgemm_tile import USUAL, Tile
+from accel_cli.model.config import ModelSpec, PlanSpec
+from accel_cli.text.rows import TextFormatter
+from accel_cli.text.tokenizer import Tokenizer
+from accel_cli.text.vocabulary import SPECIAL
+
+Variant = tuple[str, tuple[tuple[str, int], ...]]
+PRODUCTS = {kernel.KERNEL.name for kernel in (sgemm, mma_gemm, wgmma_gemm)}
+TILE = {
+    *("BM", "BN", "BK", "TM", "TN", "STAGES"),
+    *(name for tile in (mma_gemm.DEFAULT, wgmma_gemm.DEFAULT) for name, _ in tile.constants()),
+}
+HOPPER = (9, 0)
+
+
+class Noting(fake_cupy.Launcher):
+    """Runs nothing, and notes all variants that it was to run."""
+
+    seen: set[Variant]
+
+    def __call__(self, launch: Launch, *arguments: Any) -> None:
+        launch.kernel.pack(arguments)
+        Noting.seen.add((launch.kernel.name, launch.defines))
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """A device's properties, which a test may change; what engines launch is only noted."""
+    properties = dict(fake_cupy.PROPERTIES)
+    module = fake_cupy.module()
+    module.cuda.runtime.getDeviceProperties = lambda index: properties
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setattr(cuda, "Launcher", Noting)
+    Noting.seen = set()
+    return properties
+
+
+def launched(
+    spec: ModelSpec, plan: Plan, counts: tuple[int, ...], *, embeddings: bool = False
+) -> set[Variant]:
+    """What the engine of a plan launches while it is loaded, and for batches of some sizes."""
+    Noting.seen = set()
+    weights = networks.weights_of(spec)
+    engine = CudaEngine(spec, weights, plan, embeddings=embeddings)
+    for count in counts:
+        engine.submit(networks.sentences(spec, networks.lengths_of(spec, count)))
+        if embeddings:
+            engine.submit(networks.embedded(weights, networks.sentences(spec, [spec.max_tokens] * count)))
+    return Noting.seen
+
+
+def needed(spec: ModelSpec, plan: Plan, capability: tuple[int, int] = HOPPER, **keys: bool) -> set[Variant]:
+    found = needed_launches(spec, plan, capability, **keys)
+    variants = {(launch.kernel.name, launch.defines) for launch in found}
+    assert len(variants) == len(found)
+    return {(name, defines) for name, defines in variants if not name.startswith("text_")}
+
+
+def without_tiles(variants: set[Variant]) -> set[Variant]:
+    return {
+        (name, tuple(one for one in defines if name not in PRODUCTS or one[0] not in TILE))
+        for name, defines in variants
+    }
+
+
+def check(
+    device: dict[str, Any],
+    spec: ModelSpec,
+    capability: tuple[int, int],
+    compiled_for: tuple[int, int],
+    step: int = 1,
+) -> None:
+    """The same variants, but for tiles that the batches and devices tried here do not take."""
+    device["major"], device["minor"] = capability
+    plans = available_plans(spec, PlanSpec(batch=64, streams=1), "cuda:0", capability=capability)
+    assert len(plans) > 20
+    for plan in plans[::step]:
+        expected = needed(spec, plan, compiled_for)
+        for processors in (1, 132):
+            device["multiProcessorCount"] = processors
+            found = launched(spec, plan, (1, 2, 64))
+            assert found <= expected, plan
+            assert without_tiles(found) == without_tiles(expected), plan
+
+
+def test_it_is_what_engines_launch(device: dict[str, Any]) -> None:
+    check(device, networks.SCHOOL, HOPPER, HOPPER, step=11)
+
+
+@pytest.mark.extras
+@pytest.mark.parametrize("name", ["ragged", "school", "smallest"])
+@pytest.mark.parametrize(
+    ("capability", "compiled_for"), [((8, 0), (8, 0)), ((8, 6), (8, 0)), (HOPPER, HOPPER), ((10, 3), (10, 0))]
+)
+def test_it_is_what_all_engines_launch(
+    device: dict[str, Any], name: str, capability: tuple[int, int], compiled_for: tuple[int, int]
+) -> None:
+    check(device, networks.NETWORKS[name], capability, compiled_for)
+
+
+@pytest.mark.extras
+@pytest.mark.parametrize("capability", [(8, 0), HOPPER])
+def test_shortcuts(device: dict[str, Any], capability: tuple[int, int]) -> None:
+    check(device, networks.RESIDUAL, capability, capability)
+
+
+def test_embeddings_as_input() -> None:
+    spec = networks.SCHOOL
+    for convolution in ("direct", "im2col", "implicit", "toomcook"):
+        wanted = PlanSpec(convolution=convolution, batch=8, streams=1)
+        plan = make_plan(spec, wanted, "cuda:0", embeddings=True)
+        expected = needed(spec, plan, embeddings=True)
+        found = launched(spec, plan, (1, 8), embeddings=True)
+        assert found <= expected
+        assert without_tiles(found) == without_tiles(expected)
+
+
+def test_text_that_is_read_on_the_device() -> None:
+    spec = networks.RAGGED
+    plan = make_plan(spec, PlanSpec(convolution="folded", batch=8, streams=1), "cuda:0")
+    engine = CudaEngine(spec, networks.weights_of(spec), plan)
+    tokenizer = Tokenizer(
+        {word: place for place, word in enumerate(SPECIAL)}, spec.min_tokens, spec.max_tokens
+    )
+    with engine.text_slots(tokenizer, TextFormatter("tsv", ("label",), spec.labels), 1000) as slots:
+        slots[0].rows(10)
+    found = {launch.kernel.name: launch.defines for launch in needed_launches(spec, plan, HOPPER)}
+    seen = {name: defines for name, defines in Noting.seen if name.startswith("text_")}
+    assert seen
+    assert seen == {name: found[name] for name in found if name.startswith("text_")}
+
+
+def tiles_of(variants: set[Variant], kernel: str = "sgemm") -> dict[Variant, set[tuple[int, ...]]]:
+    """The tiles of each kind of product."""
+    found: dict[Variant, set[tuple[int, ...]]] = {}
+    for name, defines in variants:
+        if name == kernel:
+            (kind,) = without_tiles({(name, defines)})
+            found.setdefault(kind, set()).add(tuple(value for key, value in defines if key in TILE))
+    return found
+
+
+def numbers(tile: Tile) -> tuple[int, ...]:
+    return tuple(vars(tile).values())
+
+
+def test_every_usual_tile_that_a_device_takes() -> None:
+    plan = make_plan(networks.SCHOOL, PlanSpec(convolution="implicit"), "cuda:0")
+    kinds = tiles_of(needed(networks.SCHOOL, plan))
+    assert len(kinds) == 2  # windows of words, and experts
+    assert all(tiles == {numbers(tile) for tile in USUAL} for tiles in kinds.values())
+
+
+def test_every_tile_of_tensor_cores() -> None:
+    plan = make_plan(networks.SCHOOL, PlanSpec(precision="fp16"), "cuda:0")
+    kinds = tiles_of(needed(networks.SCHOOL, plan), "wgmma_gemm")
+    assert kinds
+    assert all(len(tiles) > 1 for tiles in kinds.values())
+
+
+def test_tiles_that_tuning_found_for_a_product(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ACCEL_CACHE_DIR", str(tmp_path))
+    spec, tile = networks.SCHOOL, Tile(64, 32, 8, 8, 4, 3)
+    experts = Product(100, spec.experts * spec.fully_connected[0], spec.features)
+    file = own_file(DeviceFacts(0, "Some GPU", HOPPER, 1, 0, 0, 0, 0))
+    file.parent.mkdir(parents=True)
+    file.write_text(Tuned("Some GPU", (Winner(experts, tile, 1.0),)).text())
+    (file.parent / "broken.yaml").write_text("{")
+    plan = make_plan(spec, PlanSpec(convolution="implicit", experts="folded"), "cuda:0")
+    kinds = tiles_of(needed(spec, plan))
+    having = [kind for kind, tiles in kinds.items() if numbers(tile) in tiles]
+    assert [dict(defines)["EXPERTS"] for _, defines in having] == [4]
+
+
+def test_cupy_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert needed(networks.SCHOOL, make_plan(networks.SCHOOL, PlanSpec(), "cuda:0"))
