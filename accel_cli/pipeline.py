@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from accel_cli.batches import Batch, Predictions
+from accel_cli.batches import Batch
 from accel_cli.classifier import Classifier
 from accel_cli.engines.base import Ticket
 from accel_cli.errors import InputError
@@ -19,6 +21,7 @@ from accel_cli.model.inputs import embedding_batch, token_batch
 from accel_cli.text.chunks import ArrayChunk, Chunk, TextChunk
 from accel_cli.text.readers import Source
 from accel_cli.text.rows import Formatter
+from accel_cli.text_pipeline import TextPipeline, text_pipeline
 
 ON_ERROR = ("replace", "fail")
 
@@ -76,9 +79,10 @@ class Pipeline:
         self._progress = progress
         self._held = held
         self._pending: deque[_Pending] = deque()
+        self._closing = ExitStack()
 
     def run(self, sources: Iterable[Source]) -> Summary:
-        """Classify every record of every source, one row each, in order. Raises AccelError."""
+        """Classify every record of every source, one row each, in order; once. Raises AccelError."""
         begin = time.perf_counter()
         try:
             with self._held():
@@ -92,10 +96,40 @@ class Pipeline:
             with self._held():
                 self._write(self._formatter.footer())
         finally:
+            self._closing.close()
             self.summary.seconds = time.perf_counter() - begin
         return self.summary
 
+    @cached_property
+    def _text(self) -> TextPipeline | None:
+        """The way of text over the device, if the engine has one for such rows."""
+        way = text_pipeline(self._classifier, self._formatter, keep_invalid=self._on_error == "fail")
+        return self._closing.enter_context(way)
+
     def _read(self, source: Source) -> None:
+        if source.kind == "text" and self._text is not None:
+            self._read_blocks(source, self._text)
+        else:
+            self._read_chunks(source)
+
+    def _read_blocks(self, source: Source, text: TextPipeline) -> None:
+        """Bytes in, rows out: the host sees no line."""
+        first = 1
+        with closing(text.run(source)) as blocks:
+            for block in blocks:
+                found = block.found
+                if block.invalid:
+                    self._account_for_bytes(TextChunk(block.invalid, first), source)
+                with self._held():
+                    self._write(found.rows)
+                    self.summary.truncated += found.truncated
+                    self.summary.blank += found.blank
+                    self.summary.replaced_bytes += found.invalid
+                    self._count(found.lines, found.labels)
+                self._progress(self.summary)
+                first += found.lines
+
+    def _read_chunks(self, source: Source) -> None:
         spec, plan = self._classifier.config.model, self._classifier.plan
         for chunk in source.chunks(plan.batch, (spec.embedding, spec.length)):
             batch = (
@@ -156,16 +190,15 @@ class Pipeline:
             rows = self._formatter.rows(oldest.chunk, found)
             with self._held():
                 self._write(rows)
-                self._count(found, oldest.failed)
+                kept = np.delete(found.labels, list(oldest.failed)) if oldest.failed else found.labels
+                self._count(len(found), np.bincount(kept, minlength=len(self.summary.labels)))
                 self._pending.popleft()
             self._progress(self.summary)
 
-    def _count(self, found: Predictions, failed: dict[int, str]) -> None:
-        kept = np.delete(found.labels, list(failed)) if failed else found.labels
-        counts = np.bincount(kept, minlength=len(self.summary.labels))
-        for name, count in zip(self.summary.labels, counts.tolist(), strict=True):
+    def _count(self, sentences: int, labels: npt.NDArray[np.integer]) -> None:
+        for name, count in zip(self.summary.labels, labels.tolist(), strict=True):
             self.summary.labels[name] += count
-        self.summary.sentences += len(found)
+        self.summary.sentences += sentences
 
 
 def _is_utf8(text: bytes) -> bool:

@@ -1,4 +1,4 @@
-// Shared by the kernels of the tokenizer: tiles of text, sums over a block, and the counts of a chunk.
+// Shared by the kernels for text: tiles of text, sums over a block, and the counts of a chunk.
 //
 // A block takes a tile of TILE bytes, a thread one word of 32 bits in which each bit is about one byte.
 #pragma once
@@ -10,7 +10,7 @@
 constexpr int TILE = 32 * THREADS;
 constexpr unsigned WARP = 0xFFFFFFFFu;  // all lanes
 
-enum Count { LINES, FOUND, TOKENS, TRUNCATED, BLANK, INVALID };  // as in accel_cli/kernels/text_common.py
+enum Count { LINES, FOUND, TOKENS, TRUNCATED, BLANK, INVALID, BROKEN, ROWS };  // as in accel_cli/kernels/text_common.py
 
 // The sum of what the threads before this one in the block bring; `total` is that of all.
 __device__ __forceinline__ int sum_before(int value, int& total) {

@@ -127,7 +127,7 @@ class Graph:
 class Event:
     """A place in a stream."""
 
-    def __init__(self, disable_timing: bool = False) -> None:
+    def __init__(self, block: bool = False, disable_timing: bool = False) -> None:
         self._pending: Stream | None = None
 
     def record(self, stream: Stream | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,13 @@ from accel_cli.batches import Batch, EmbeddingBatch, TokenBatch
 from accel_cli.classifier import Classifier
 from accel_cli.engines.cuda import CudaEngine
 from accel_cli.errors import AccelWarning, DeviceError
-from accel_cli.model.config import ModelSpec
+from accel_cli.model.config import ModelSpec, load_config
 from accel_cli.model.reference import forward, layer_names, softmax
 from accel_cli.model.weights import Weights
 from accel_cli.numeric import compare
+from accel_cli.pipeline import Pipeline
+from accel_cli.text.readers import Source
+from accel_cli.text.rows import TextFormatter
 
 pytestmark = [pytest.mark.gpu, needs_gpu]
 
@@ -239,6 +243,30 @@ def test_not_even_one_sentence_fits() -> None:
 def test_a_device_that_is_not_there(tiny_path: Path) -> None:
     with pytest.raises(DeviceError, match=r"cuda:99: there (is|are) \d+ device"):
         Classifier.load(tiny_path, device="cuda:99")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_text_becomes_rows_on_the_device_as_over_the_host(
+    tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, precision: str
+) -> None:
+    words = [b"good", b"isn't", b"film.", b"\xff", b"\xe2\x80\x94", b"w7 \r", b"", b"w9" * 40]
+    rng = np.random.default_rng(0)
+    lines = [b" ".join(words[place] for place in row) for row in rng.integers(0, len(words), (1000, 9))]
+    path = tmp_path / "many.txt"  # several blocks; one has more lines than there is room for
+    path.write_bytes(b"\r\n".join(lines * 400) + b"\n" * 600_000 + b"the end")
+    loaded = load_config(tiny_path)
+    plan = loaded.plan.overridden(convolution="folded", precision=precision, batch=4096, streams=3)
+    done = []
+    with Classifier(replace(loaded, plan=plan), "cuda") as classifier:
+        formatter = TextFormatter("jsonl", ["score", "label"], classifier.labels)
+        for _ in range(2):
+            rows: list[bytes] = []
+            summary = Pipeline(classifier, formatter, rows.append).run([Source(str(path))])
+            summary.seconds = 0.0
+            done.append((b"".join(rows), summary))
+            assert any(classifier.engine._text_slots.values())  # from the first run, on the device
+            monkeypatch.setattr(CudaEngine, "text_slots", lambda *_: nullcontext([]))
+    assert done[0] == done[1]
 
 
 def test_classifier(tiny_path: Path) -> None:

@@ -19,7 +19,7 @@ from test_tokenizer import pieces
 
 from accel_cli.cuda.device import choose, cupy, facts, missing
 from accel_cli.cuda.launcher import Launcher
-from accel_cli.engines.cuda_text import DeviceTokenizer
+from accel_cli.engines.cuda_text import DeviceTokenizer, words_of
 from accel_cli.kernels.base import Runner
 from accel_cli.kernels.text_common import MOST_BYTES, TILE, Count
 from accel_cli.text.tokenizer import Tokenizer
@@ -69,7 +69,7 @@ def check(
 ) -> None:
     lines = lines_of(text)
     room = room or len(text) + 1
-    tokenize = DeviceTokenizer(vocabulary, least, most, place.run, size=len(text) + 1, lines=room)
+    tokenize = DeviceTokenizer(words_of(vocabulary), least, most, place.run, size=len(text) + 1, lines=room)
     found = tokenize(place.array(text + b"a"), len(text))
     ids, offsets, truncated, blank, counts = (
         place.cupy.asnumpy(array)
@@ -194,7 +194,7 @@ def test_more_lines_than_there_is_room_for(place: Place) -> None:
 
 
 def test_a_chunk_after_a_larger_one(place: Place) -> None:
-    tokenize = DeviceTokenizer(VOCABULARY, 1, 4, place.run, size=64, lines=64)
+    tokenize = DeviceTokenizer(words_of(VOCABULARY), 1, 4, place.run, size=64, lines=64)
     for text, ids in ((b"a\na\n\xff it", [2, 2, 0, 3]), (b"it", [3])):
         found = tokenize(place.array(text), len(text))
         counts = place.cupy.asnumpy(found.counts)
@@ -205,8 +205,8 @@ def test_a_chunk_after_a_larger_one(place: Place) -> None:
 def test_chunks_that_are_refused(place: Place) -> None:
     for size, lines in ((MOST_BYTES, 1), (0, 1), (1, 0), (1 << 30, 1 << 30)):
         with pytest.raises(ValueError, match="tokens, and must be 1 to"):
-            DeviceTokenizer(VOCABULARY, 2, 4, place.run, size=size, lines=lines)
-    tokenize = DeviceTokenizer(VOCABULARY, 1, 4, place.run, size=8, lines=8)
+            DeviceTokenizer(words_of(VOCABULARY), 2, 4, place.run, size=size, lines=lines)
+    tokenize = DeviceTokenizer(words_of(VOCABULARY), 1, 4, place.run, size=8, lines=8)
     with pytest.raises(ValueError, match="9 bytes; there is room for 8"):
         tokenize(place.array(bytes(9)), 9)
     with pytest.raises(ValueError, match="text_invalid: 8 bytes; there are 4"):

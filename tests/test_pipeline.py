@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,9 @@ def test_a_failing_batch_leaves_no_gap(tmp_path: Path, classifier: Classifier) -
     class Failing:
         plan = classifier.plan.__class__("cpu", "fp32", "folded", "folded", 2, 4)
         submitted = 0
+
+        def text_slots(self, *_: object) -> nullcontext[list[object]]:
+            return nullcontext([])
 
         def submit(self, batch: object) -> object:
             self.submitted += 1

@@ -39,7 +39,7 @@ def rows(layout: str, fields: Sequence[str], failed: Sequence[int] = (), texts: 
 
 
 def test_tsv_by_default() -> None:
-    assert rows("tsv", ["label", "score"]) == "negative\t0.880797\npositive\t0.904651\nnegative\t0.500000\n"
+    assert rows("tsv", ["label", "score"]) == "negative\t0.8808\npositive\t0.9047\nnegative\t0.5000\n"
 
 
 def test_tsv_escapes_what_would_break_a_row() -> None:
@@ -48,7 +48,7 @@ def test_tsv_escapes_what_would_break_a_row() -> None:
 
 def test_tsv_of_all_fields() -> None:
     first = rows("tsv", FIELDS).splitlines()[0]
-    assert first == "a\\tb\tnegative\t0.880797\t0.880797\t0.119203\t1.000000\t-1.000000"
+    assert first == "a\\tb\tnegative\t0.8808\t0.8808\t0.1192\t1.000000\t-1.000000"
 
 
 def test_csv_has_a_header_and_quotes() -> None:
@@ -62,7 +62,7 @@ def test_csv_has_a_header_and_quotes() -> None:
         "logits.negative",
         "logits.positive",
     ]
-    assert table[2] == ["c\nd\\", "positive", "0.904651", "0.095349", "0.904651", "-0.250000", "2.000000"]
+    assert table[2] == ["c\nd\\", "positive", "0.9047", "0.0953", "0.9047", "-0.250000", "2.000000"]
     assert table[3][0] == "\ufffd\r"
 
 
@@ -71,8 +71,8 @@ def test_jsonl_names_the_labels() -> None:
     assert found[1] == {
         "text": "c\nd\\",
         "label": "positive",
-        "score": 0.904651,
-        "scores": {"negative": 0.095349, "positive": 0.904651},
+        "score": 0.9047,
+        "scores": {"negative": 0.0953, "positive": 0.9047},
         "logits": {"negative": -0.25, "positive": 2.0},
     }
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from accel_cli.batches import Batch, Predictions
+from accel_cli.batches import Batch, Ints, Predictions
 from accel_cli.cuda.stopwatch import Span
 from accel_cli.model.config import CHOICES
+from accel_cli.text.rows import Formatter
+from accel_cli.text.tokenizer import Tokenizer
 
 # Called after each layer with its checkpoint name (see model.reference) and the engine's own array of it.
 Observe = Callable[[str, Any], None]
-KEYS = (*CHOICES, "batch", "streams", "kernel_debug")
+NOT_FINITE = "the model computed NaN or infinity; check the input embeddings and the weights"
+KEYS = (*CHOICES, "batch", "streams", "kernel_debug", "kernels")
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,8 @@ class Plan:
 
     `batch` is the largest number of sentences that are computed at once; `streams` the number of
     batches under way at once (on a CPU: worker threads). With `kernel_debug` ("line" or "full") kernels
-    carry what debuggers want. What has no meaning on the device is empty.
+    carry what debuggers want; `kernels` is a folder of ready ones. What has no meaning on the device is
+    empty.
     `reasons` says why each choice fell.
     """
 
@@ -41,6 +46,7 @@ class Plan:
     order: str = ""
     launch: str = ""
     kernel_debug: str = ""
+    kernels: str = ""
     reasons: dict[str, str] = field(default_factory=dict, compare=False)
 
     def keys(self) -> dict[str, str | int]:
@@ -60,6 +66,43 @@ class Ticket(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class TextRows:
+    """What became of a block of text: its rows, and how many of its lines, or bytes, are of each kind.
+
+    `labels` counts the sentences of each label, int32 [labels]; `invalid` the bytes that are not UTF-8.
+    """
+
+    rows: bytes
+    lines: int
+    truncated: int
+    blank: int
+    invalid: int
+    labels: Ints
+
+    @staticmethod
+    def joined(parts: Sequence[TextRows]) -> TextRows:
+        """Those of consecutive blocks as one."""
+        return TextRows(
+            rows=b"".join(part.rows for part in parts),
+            lines=sum(part.lines for part in parts),
+            truncated=sum(part.truncated for part in parts),
+            blank=sum(part.blank for part in parts),
+            invalid=sum(part.invalid for part in parts),
+            labels=np.sum([part.labels for part in parts], axis=0, dtype=np.int32),
+        )
+
+
+class TextSlot(Protocol):
+    """Room for one block of text at a time. Each slot may be used by a thread of its own."""
+
+    memory: memoryview  # where a block is put
+
+    def rows(self, size: int) -> TextRows:
+        """What becomes of the first `size` bytes of the memory, whole lines. Waits; raises AccelError."""
+        ...
+
+
 class Engine(Protocol):
     """A model on a device. All methods may be called from several threads."""
 
@@ -70,6 +113,15 @@ class Engine(Protocol):
 
     def submit(self, batch: Batch) -> Ticket:
         """Start a batch of any size; tickets may be collected in any order."""
+        ...
+
+    def text_slots(
+        self, tokenizer: Tokenizer, formatter: Formatter, size: int
+    ) -> AbstractContextManager[Sequence[TextSlot]]:
+        """Slots for blocks of `size` bytes, whose rows are the formatter's; none if the host is needed.
+
+        They are the caller's own inside the context.
+        """
         ...
 
     def trace(self, batch: Batch) -> dict[str, npt.NDArray[np.float32]]:

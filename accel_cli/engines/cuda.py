@@ -24,14 +24,19 @@ from accel_cli.cuda.errors import DeviceFull, DeviceLost, translated
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.cuda.ranges import named
 from accel_cli.cuda.stopwatch import Span, Stopwatch
-from accel_cli.engines.base import Observe, Plan
+from accel_cli.engines.base import NOT_FINITE, Observe, Plan
 from accel_cli.engines.cuda_layers import Layers
 from accel_cli.engines.cuda_slots import CudaPart, Room, Slot
-from accel_cli.engines.tensor_products import Values
+from accel_cli.engines.cuda_text_slots import CudaTextSlot, TextWork
 from accel_cli.engines.tiles import Tiles
+from accel_cli.engines.values import Values
 from accel_cli.errors import AccelWarning, DeviceError
+from accel_cli.kernels.text_points import MOST_LABELS
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Weights
+from accel_cli.text.row_table import row_table
+from accel_cli.text.rows import Formatter
+from accel_cli.text.tokenizer import Tokenizer
 
 
 class CudaTicket:
@@ -45,9 +50,7 @@ class CudaTicket:
         """Wait for all parts."""
         predictions = self._engine.fetch(self._parts)
         if not np.isfinite(predictions.logits).all():
-            raise DeviceError(
-                "the model computed NaN or infinity; check the input embeddings and the weights"
-            )
+            raise DeviceError(NOT_FINITE)
         return predictions
 
 
@@ -61,7 +64,9 @@ class CudaEngine:
         self.device = facts(self._index)
         self._embeddings = embeddings
         with self._using("loading the weights"):
-            self._run = Stopwatch(Launcher(self.device, debug=plan.kernel_debug))
+            launcher = Launcher(self.device, debug=plan.kernel_debug, kernels=plan.kernels)
+            self.loading = launcher.loading
+            self._run = Stopwatch(launcher)
             tiles = Tiles(self.device)
             self._layers = Layers(spec, weights, plan, tiles, self._run, embeddings=embeddings)
             cupy().cuda.get_current_stream().synchronize()  # no slot's stream waits for it
@@ -69,11 +74,18 @@ class CudaEngine:
         self._slots, self._room = self._allocate(plan)
         self.plan = replace(plan, batch=self._room.sentences)
         self._next = self._started = 0
+        self._text_slots: dict[tuple[Formatter, int], list[CudaTextSlot]] = {}
 
     @contextmanager
     def _using(self, doing: str) -> Iterator[None]:
         """Hold the engine, make its device the current one, and translate CUDA's errors."""
-        with self._lock, cupy().cuda.Device(self._index), translated(doing), named(doing):
+        with self._lock, self._on_device(doing), named(doing):
+            yield
+
+    @contextmanager
+    def _on_device(self, doing: str) -> Iterator[None]:
+        """The same without holding the engine, for those who only wait."""
+        with cupy().cuda.Device(self._index), translated(doing):
             yield
 
     def _allocate(self, plan: Plan) -> tuple[list[Slot], Room]:
@@ -109,6 +121,43 @@ class CudaEngine:
         """Start a batch of at least one sentence; waits while all slots are busy."""
         with self._using("running a batch"):
             return CudaTicket(self, [self._start(part) for part in self._parts(batch)])
+
+    @contextmanager
+    def text_slots(
+        self, tokenizer: Tokenizer, formatter: Formatter, size: int
+    ) -> Iterator[list[CudaTextSlot]]:
+        """As many as the plan has streams; those that were used last are kept for the next one who asks."""
+        key = formatter, size
+        slots = self._text_slots.pop(key, None)
+        if slots is None:
+            slots = self._new_text_slots(tokenizer, formatter, size)
+        try:
+            yield slots
+        finally:
+            self._text_slots = {key: slots}
+
+    def _new_text_slots(self, tokenizer: Tokenizer, formatter: Formatter, size: int) -> list[CudaTextSlot]:
+        """None for rows that show more than label and score, and for plans that need more than bytes.
+
+        Convolutions but the folded one ask the host for the lengths of sentences.
+        """
+        plan, labels = self.plan, len(self._spec.labels)
+        able = plan.convolution == "folded" and plan.allocation == "once" and plan.copies == "pinned"
+        table = row_table(formatter, labels) if able and labels <= MOST_LABELS else None
+        if table is None:
+            return []
+        try:
+            with self._using(f"allocating {plan.streams} blocks of {size} bytes of text"):
+                work = TextWork.of(tokenizer, table, self._layers, self._run, plan.batch, size)
+                return [CudaTextSlot(work, self._using, self._on_device) for _ in range(plan.streams)]
+        except DeviceFull as error:
+            warnings.warn(
+                f"{error}; the host finds the words instead. Free memory on the device, or say a smaller"
+                " --batch",
+                AccelWarning,
+                stacklevel=2,
+            )
+            return []
 
     def fetch(self, parts: list[CudaPart]) -> Predictions:
         """The predictions of consecutive parts."""
@@ -165,6 +214,7 @@ class CudaEngine:
             for slot in self._slots:
                 slot.wait()
             self._slots = []
+            self._text_slots = {}
 
     def _parts(self, batch: Batch) -> Iterator[Batch]:
         """The batch in consecutive parts that each fit a slot."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from accel_cli.batches import Batch, Predictions, TokenBatch
 from accel_cli.cuda.buffers import Mirror
 from accel_cli.cuda.device import cupy
+from accel_cli.cuda.graphs import captured
 from accel_cli.cuda.ranges import named
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_convolution import Sentences
@@ -156,17 +157,6 @@ class Slot:
             self._compute(part, None)
             return
         if self._graph is None:
-            self._graph = self._captured(part)
+            self._graph = captured(self._stream, lambda: self._compute(part, None))
         with named("graph"):
             self._graph.launch(self._stream)
-
-    def _captured(self, part: Sentences) -> Any:
-        """The kernels of a part as a graph. After an error in between the stream works as before."""
-        self._stream.begin_capture()
-        try:
-            self._compute(part, None)
-        except BaseException:
-            with suppress(Exception):  # CUDA may refuse half a graph; the first error says why
-                self._stream.end_capture()
-            raise
-        return self._stream.end_capture()

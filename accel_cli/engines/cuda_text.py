@@ -17,7 +17,7 @@ from accel_cli.kernels.text_lookup import Tokens, Words, text_lookup
 from accel_cli.kernels.text_marks import text_marks
 from accel_cli.kernels.text_offsets import text_offsets
 from accel_cli.kernels.text_sums import text_sums
-from accel_cli.text.hash_table import HashTable, hash_table
+from accel_cli.text.hash_table import hash_table
 from accel_cli.text.tokenizer import BYTES_PER_TOKEN
 from accel_cli.text.vocabulary import PAD, Vocabulary
 
@@ -48,7 +48,7 @@ class DeviceTokenizer:
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, min_tokens: int, max_tokens: int, run: Runner, size: int, lines: int
+        self, words: Words, min_tokens: int, max_tokens: int, run: Runner, size: int, lines: int
     ) -> None:
         most = size + lines * min_tokens
         if min(size, lines) < 1 or most > MOST_BYTES:
@@ -57,7 +57,7 @@ class DeviceTokenizer:
             )
         self._run, self._size, self._room = run, size, lines
         self._sizes = (min_tokens, max_tokens, min(BYTES_PER_TOKEN * max_tokens, MOST_BYTES))
-        self._words = _upload(hash_table(vocabulary))
+        self._words = words
         count = tiles(size)
         self._breaks, self._starts, self._stops = (empty(count, THREADS, dtype="uint32") for _ in range(3))
         self._lines, self._tokens = (empty(count, dtype="int32") for _ in range(2))
@@ -102,6 +102,7 @@ class DeviceTokenizer:
         )
 
 
-def _upload(table: HashTable) -> Words:
-    module = cupy()
+def words_of(vocabulary: Vocabulary) -> Words:
+    """A vocabulary on the device, for any number of tokenizers."""
+    module, table = cupy(), hash_table(vocabulary)
     return Words(module.asarray(table.slots), module.asarray(table.words), table.probes, table.longest)

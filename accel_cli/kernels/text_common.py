@@ -1,4 +1,4 @@
-"""What the twins of the tokenizer's kernels share: tiles of text, and the counts of a chunk."""
+"""What the twins of the kernels for text share: tiles of text, and the counts of a chunk."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class Count(IntEnum):
     TRUNCATED = 3
     BLANK = 4
     INVALID = 5  # bytes that are not UTF-8
+    BROKEN = 6  # sentences with logits that are not finite
+    ROWS = 7  # bytes of the rows of all sentences
 
 
 def tiles(size: int) -> int:

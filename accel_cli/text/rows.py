@@ -13,7 +13,9 @@ from accel_cli.text.chunks import Chunk, TextChunk
 FIELDS = ("text", "label", "score", "scores", "logits")
 FORMATS = ("tsv", "jsonl", "csv")
 
+SCORE_DECIMALS = 4
 Rows = Sequence[Sequence[Any]]
+_DECIMALS = {"score": SCORE_DECIMALS, "scores": SCORE_DECIMALS, "logits": 6}
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
 
 
@@ -34,20 +36,28 @@ class Formatter(Protocol):
 
 
 class TextFormatter:
-    """Rows of tsv, jsonl or csv, `fields` in their order."""
+    """Rows of tsv, jsonl or csv, `fields` in their order. Numbers are rounded half to even."""
 
     def __init__(self, layout: str, fields: Sequence[str], labels: Sequence[str]) -> None:
+        self.fields = fields
         self._layout = layout
-        self._fields = fields
         self._labels = labels
         self._render: Callable[[Rows], str] = {"tsv": _tsv, "csv": _csv, "jsonl": self._jsonl}[layout]
+        self._key = (layout, tuple(fields), tuple(labels))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both write the same rows."""
+        return isinstance(other, TextFormatter) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
 
     def header(self) -> bytes:
         """The first line of a csv file; the other formats have none."""
         if self._layout != "csv":
             return b""
         names: list[str] = []
-        for name in self._fields:
+        for name in self.fields:
             names += [f"{name}.{label}" for label in self._labels] if name in ("scores", "logits") else [name]
         return _csv([names]).encode()
 
@@ -55,7 +65,7 @@ class TextFormatter:
         """One row a record; a failed record has empty values."""
         texts, failed = (chunk.texts, chunk.failed) if isinstance(chunk, TextChunk) else ([], {})
         columns: list[Sequence[Any]] = []
-        for name in self._fields:
+        for name in self.fields:
             columns += self._columns(name, texts, predictions)
         rows = list(zip(*columns, strict=True))
         for place in failed:
@@ -71,7 +81,7 @@ class TextFormatter:
     def _wide(self) -> list[str]:
         """The field that each column belongs to."""
         wide: list[str] = []
-        for name in self._fields:
+        for name in self.fields:
             many = name in ("scores", "logits") and self._layout != "jsonl"
             wide += [name] * (len(self._labels) if many else 1)
         return wide
@@ -81,23 +91,23 @@ class TextFormatter:
             return [[text.decode("utf-8", "replace") for text in texts]]
         if name == "label":
             return [[self._labels[label] for label in found.labels.tolist()]]
+        decimals = _DECIMALS[name]
         if name == "score":
-            return [self._numbers(found.scores.max(axis=1).tolist())]
+            return [self._numbers(found.scores.max(axis=1).tolist(), decimals)]
         values = getattr(found, name)
         if self._layout == "jsonl":
-            return [[dict(zip(self._labels, map(_round, row), strict=True)) for row in values.tolist()]]
-        return [self._numbers(values[:, label].tolist()) for label in range(len(self._labels))]
+            rounded = [[round(value, decimals) for value in row] for row in values.tolist()]
+            return [[dict(zip(self._labels, row, strict=True)) for row in rounded]]
+        return [self._numbers(values[:, label].tolist(), decimals) for label in range(len(self._labels))]
 
-    def _numbers(self, values: list[float]) -> Sequence[Any]:
-        return list(map(_round, values)) if self._layout == "jsonl" else [f"{value:.6f}" for value in values]
+    def _numbers(self, values: list[float], decimals: int) -> Sequence[Any]:
+        if self._layout == "jsonl":
+            return [round(value, decimals) for value in values]
+        return [f"{value:.{decimals}f}" for value in values]
 
     def _jsonl(self, rows: Rows) -> str:
         encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
-        return "".join([encode(dict(zip(self._fields, row, strict=True))) + "\n" for row in rows])
-
-
-def _round(value: float) -> float:
-    return round(value, 6)
+        return "".join([encode(dict(zip(self.fields, row, strict=True))) + "\n" for row in rows])
 
 
 def _tsv(rows: Rows) -> str:
