@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from accel_cli.batches import Batch, EmbeddingBatch, Predictions, TokenBatch
 from accel_cli.engines.base import Engine, Plan
-from accel_cli.engines.open import capability_of, engine_for
+from accel_cli.engines.open import capability_of, engine_for, free_on
 from accel_cli.engines.planner import available_plans, make_plan
 from accel_cli.model.config import Config
 from accel_cli.model.golden import Golden
@@ -54,7 +54,9 @@ def cases(config: Config, devices: list[str]) -> list[Case]:
     found = []
     for device in devices:
         capability = capability_of(device)
-        plans = available_plans(config.model, config.plan, device, capability=capability)
+        plans = available_plans(
+            config.model, config.plan, device, capability=capability, free=free_on(device)
+        )
         found += [Case(plan, "tokens") for plan in plans]
         plan = make_plan(config.model, config.plan, device, embeddings=True, capability=capability)
         found.append(Case(plan, "embeddings"))

@@ -134,7 +134,8 @@ class TestReport:
             assert row["us_per_sentence"] == pytest.approx(1e6 / row["sentences_per_s"], rel=1e-4)
 
     def test_stages_share_the_whole(self, figures: dict[str, Any]) -> None:
-        assert [stage["stage"] for stage in figures["stages"]] == ["features", "gate", "fc.0", "logits"]
+        stages = ["features", "gate", "experts", "fc.0", "logits"]
+        assert [stage["stage"] for stage in figures["stages"]] == stages
         assert sum(stage["percent"] for stage in figures["stages"]) == pytest.approx(100, abs=0.01)
         assert all(len(stage["repeats"]) == 3 and stage["bytes"] > 0 for stage in figures["stages"])
 
@@ -148,6 +149,7 @@ class TestReport:
         assert figures["date"].endswith("+00:00")
         assert figures["sentences"]["count"] == 50
         assert figures["sentences"]["tokens"] >= 200
+        assert figures["sentences"]["bytes"] > figures["sentences"]["tokens"]
         assert figures["checked_sentences"] == 16  # no more than one batch
         assert "commit" in figures
 
@@ -205,7 +207,7 @@ class TestCommand:
         )
         assert done.returncode == 0, done.stderr
         document = json.loads(path.read_text())
-        assert document["sentences"] == {"origin": str(text), "count": 2, "tokens": 10}
+        assert document["sentences"] == {"origin": str(text), "count": 2, "tokens": 10, "bytes": 13}
         assert len(document["rows"][1]["repeats"]) == 2
 
     def test_json_on_stdout_stands_alone(self, accel: Accel) -> None:

@@ -145,7 +145,7 @@ def test_variables_of_the_plan(
     monkeypatch.setenv("ACCEL_PRECISION", "")  # empty is unset
     assert len(run_here().splitlines()) == 1
     plan = capsys.readouterr().err.splitlines()[0]
-    assert plan == "accel: device=cpu precision=fp32 convolution=folded experts=folded batch=3 streams=5"
+    assert plan == "accel: device=cpu precision=fp32 convolution=folded experts=separate batch=3 streams=5"
     monkeypatch.setenv("ACCEL_BATCH", "none")
     with pytest.raises(click.BadParameter):
         run_here()

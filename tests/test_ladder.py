@@ -178,7 +178,7 @@ class TestClimb:
         monkeypatch.setattr(ladder, "peers", none)
         report = ladder.run(Job(folder, frozenset({0}), 40, 2, peer=True), lambda message: None)
         assert {row.rung for row in report.rows} == {0}
-        assert report.failed == {"the peer": "CUDA out of memory"}
+        assert report.failed == {"the peer in fp32": "CUDA out of memory"}
 
     def test_logits_of_submitted_batches_are_checked(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -270,6 +270,10 @@ class TestCommand:
             UsageError, match=rf"{option} {value}: with --ladder the rungs say that themselves"
         ):
             self.bench("--ladder", folder, option, value)
+
+    def test_a_peer_that_takes_no_embeddings_is_refused(self, folder: Path) -> None:
+        with pytest.raises(UsageError, match="--peer torch-folded: rungs are given embeddings too"):
+            self.bench("--ladder", folder, "--peer", "torch-folded")
 
     @pytest.mark.parametrize("option", ["--rungs", "--picture"])
     def test_what_belongs_to_a_ladder_alone(self, option: str) -> None:

@@ -31,9 +31,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[ModelSpec, Weights, 
     return spec, weights, make_inputs(spec, weights, golden, 40, locked=False)
 
 
-def subjects(made: tuple[ModelSpec, Weights, Inputs], said: list[str]) -> list[Subject]:
+def subjects(
+    made: tuple[ModelSpec, Weights, Inputs], said: list[str], precision: str = "fp32"
+) -> list[Subject]:
     spec, weights, inputs = made
-    return list(peers(spec, weights, inputs, "cpu", direct_flop(spec), said.append))
+    return list(peers(spec, weights, inputs, "cpu", direct_flop(spec), said.append, precision))
 
 
 def test_it_computes_the_same_from_both_kinds_of_input(
@@ -51,6 +53,18 @@ def test_it_computes_the_same_from_both_kinds_of_input(
         ]
         assert all(0 < row.figure.max_error < 1e-4 for row in rows)
         assert rows[0].figure.program == f"pytorch {torch.__version__}"
+
+
+def test_it_stands_beside_a_rung_of_the_same_precision(
+    made: tuple[ModelSpec, Weights, Inputs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "compile", lambda call, dynamic: call)
+    spec, _, inputs = made
+    found = subjects(made, [], "fp16")
+    assert [subject.name for subject in found] == ["eager in fp16", "compiled in fp16"]
+    for kind in KINDS:
+        (row,) = Clock(spec, inputs, found[0], 2).warm(kind)
+        assert (row.figure.plan.precision, row.figure.max_error > 1e-5) == ("fp16", True)
 
 
 def test_a_compiler_that_fails_is_said_and_left_out(

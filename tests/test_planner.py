@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
+import fake_cupy
 import networks
 import pytest
 
+from accel_cli.cuda import device
 from accel_cli.engines import planner
 from accel_cli.engines.base import Plan
+from accel_cli.engines.folded_size import load_bytes, table_of
+from accel_cli.engines.open import plan_for
 from accel_cli.engines.planner import ABILITIES, available_plans, make_plan
 from accel_cli.errors import ConfigError
-from accel_cli.model.config import CHOICES, PlanSpec
+from accel_cli.model.config import CHOICES, Config, PlanSpec
 
 RAGGED, SCHOOL = networks.RAGGED, networks.SCHOOL
+HUGE = replace(SCHOOL, vocabulary_size=21_635, embedding=4096, filters=1024)
 DEVICES = ["cpu", "cuda:0", "cuda:3"]
 
 
 def test_what_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "cores", lambda: 5)
-    assert make_plan(RAGGED, PlanSpec(), "cpu") == Plan("cpu", "fp32", "folded", "folded", 4096, 5)
+    assert make_plan(RAGGED, PlanSpec(), "cpu") == Plan("cpu", "fp32", "folded", "separate", 4096, 5)
+    assert make_plan(SCHOOL, PlanSpec(), "cpu") == Plan("cpu", "fp32", "folded", "folded", 4096, 5)
     rest = {"gemm": "sgemm", "epilogue": "fused", "copies": "pinned", "allocation": "once"}
-    rest |= {"batch": 2048, "streams": 3, "precision": "fp32", "experts": "folded"}
-    ragged = Plan("cuda:1", **rest, convolution="implicit", order="side_by_side", launch="stream")
-    school = Plan("cuda:1", **rest, convolution="toomcook", order="in_turn", launch="graph")
-    assert make_plan(RAGGED, PlanSpec(), "cuda:1") == ragged
-    assert make_plan(SCHOOL, PlanSpec(), "cuda:1") == school
+    rest |= {"batch": 2048, "streams": 3, "precision": "fp32"}
+    ragged = {"convolution": "implicit", "experts": "separate", "order": "side_by_side", "launch": "stream"}
+    school = {"convolution": "toomcook", "experts": "folded", "order": "in_turn", "launch": "graph"}
+    assert make_plan(RAGGED, PlanSpec(), "cuda:1") == Plan("cuda:1", **rest, **ragged)
+    assert make_plan(SCHOOL, PlanSpec(), "cuda:1") == Plan("cuda:1", **rest, **school)
 
 
 TENSOR = {"gemm": "wgmma", "convolution": "implicit", "epilogue": "fused", "order": "side_by_side"}
@@ -58,6 +65,77 @@ def test_tensor_cores_weigh_at_most_four_experts() -> None:
         ConfigError, match="precision: tf32 is not available on cuda for 5 experts, more than 4"
     ):
         make_plan(replace(SCHOOL, experts=5), PlanSpec(precision="tf32"), "cuda:0")
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(("first", "experts"), [(31, "folded"), (32, "separate"), (33, "separate")])
+def test_experts_fold_where_that_saves_work(device: str, first: int, experts: str) -> None:
+    spec = replace(SCHOOL, fully_connected=(first, 8, 2))
+    plan = make_plan(spec, PlanSpec(), device)
+    assert plan.experts == experts
+    assert (
+        plan.reasons["experts"]
+        == {
+            "folded": "the fewest operations, the same function",
+            "separate": f"fc.0, {first} wide, is not narrower than the experts, 32 wide",
+        }[experts]
+    )
+    asked = make_plan(spec, PlanSpec(experts="folded"), device)
+    assert (asked.experts, asked.reasons["experts"]) == ("folded", "asked for")
+
+
+@pytest.fixture
+def folds_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if a folded convolution were the preferred one."""
+    order = ("folded", *(c for c in ABILITIES["cuda"]["convolution"] if c != "folded"))
+    monkeypatch.setitem(ABILITIES, "cuda", {**ABILITIES["cuda"], "convolution": order})
+
+
+@pytest.mark.usefixtures("folds_first")
+@pytest.mark.parametrize(("precision", "next_best"), [("fp32", "toomcook"), ("fp16", "implicit")])
+def test_a_table_that_does_not_fit_is_not_made(precision: str, next_best: str) -> None:
+    wanted = PlanSpec(precision=precision)
+    need = load_bytes(HUGE, table_of(precision))
+    for free in (None, need, need + 1):
+        plan = make_plan(HUGE, wanted, "cuda:0", free=free)
+        assert plan.convolution == "folded"
+        assert plan.reasons["convolution"] == "the fewest operations, the same function"
+    plan = make_plan(HUGE, wanted, "cuda:0", free=need - 10**7)
+    assert plan.convolution == next_best
+    numbers = f"{need / 1e9:.2f} GB to make, and {need / 1e9 - 0.01:.2f} GB are free"
+    assert plan.reasons["convolution"].endswith(f"; folded: the table takes {numbers}")
+    assert make_plan(HUGE, PlanSpec(), "cpu").convolution == "folded"
+
+
+def test_a_table_that_does_not_fit_is_refused() -> None:
+    wanted = PlanSpec(precision="fp16", convolution="folded")
+    with pytest.raises(ConfigError) as caught:
+        make_plan(HUGE, wanted, "cuda:0", free=500_000_000)
+    assert str(caught.value) == (
+        "convolution: folded is not available on cuda: the table takes 1.78 GB to make, and 0.50 GB are free;"
+        " available: implicit"
+    )
+    assert (
+        make_plan(SCHOOL, PlanSpec(), "cuda:0", free=0).reasons
+        == make_plan(SCHOOL, PlanSpec(), "cuda:0").reasons
+    )
+    plans = available_plans(HUGE, PlanSpec(), "cuda:0", free=500_000_000)
+    assert "folded" not in {plan.convolution for plan in plans}
+
+
+@pytest.mark.parametrize("free", [500_000_000, 2_000_000_000])
+def test_the_memory_that_is_free_comes_from_the_device(monkeypatch: pytest.MonkeyPatch, free: int) -> None:
+    cupy = fake_cupy.module()
+    cupy.cuda.runtime.memGetInfo = lambda: (free - 1000, 1 << 40)
+    cupy.get_default_memory_pool().free_bytes = lambda: 1000
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    monkeypatch.setattr(device, "missing", lambda: None)
+    config = Config("huge", networks.NOWHERE, HUGE, PlanSpec(precision="fp16", convolution="folded"))
+    if free > 1_780_000_000:
+        assert plan_for(config, "cuda:1").convolution == "folded"
+    else:
+        with pytest.raises(ConfigError, match=r"takes 1.78 GB to make, and 0.50 GB are free"):
+            plan_for(config, "cuda:1")
 
 
 def test_embeddings_are_never_folded() -> None:
@@ -149,7 +227,7 @@ def test_sizes_asked_for() -> None:
 
 def test_a_plan_prints_itself() -> None:
     plan = make_plan(RAGGED, PlanSpec(batch=7, streams=2), "cpu")
-    assert str(plan) == "device=cpu precision=fp32 convolution=folded experts=folded batch=7 streams=2"
+    assert str(plan) == "device=cpu precision=fp32 convolution=folded experts=separate batch=7 streams=2"
     assert list(plan.keys()) == ["device", "precision", "convolution", "experts", "batch", "streams"]
     plan = make_plan(SCHOOL, PlanSpec(batch=7, streams=2), "cuda:0")
     assert str(plan) == (

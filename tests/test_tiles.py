@@ -13,11 +13,14 @@ from accel_cli import resources
 from accel_cli.cuda.device import DeviceFacts
 from accel_cli.engines import open as engines
 from accel_cli.engines import tuned
+from accel_cli.engines.tensor_products import OPERANDS
+from accel_cli.engines.tensor_tiles import TensorTiles
 from accel_cli.engines.tiles import Tiles
 from accel_cli.engines.tuned import Product, Sizes, Tuned, Winner, load_tuned, own_file, shipped_file
 from accel_cli.errors import AccelWarning, ConfigError
 from accel_cli.kernels.base import ceil_div
 from accel_cli.kernels.sgemm_tile import DEFAULT, STEP, USUAL, Tile, candidates, shared_limit
+from accel_cli.kernels.tensor_tile import Source
 from accel_cli.model.config import Config, PlanSpec
 
 DEVICE = DeviceFacts(0, "Fancy GPU (80 GB)", (9, 0), 132, 80 << 30, 50 << 20, 13000, 13000)
@@ -138,6 +141,15 @@ def test_every_tile_that_may_be_chosen_can_gather_words() -> None:
             assert tile in candidates(capability), tile
 
 
+@pytest.mark.parametrize("capability", [(8, 0), (8, 6), (9, 0), (12, 0)])
+@pytest.mark.parametrize("precision", OPERANDS)
+def test_every_device_has_a_tile_for_every_precision(precision: str, capability: tuple[int, int]) -> None:
+    device = replace(DEVICE, capability=capability)
+    for kernel in ("mma", "wgmma") if capability == (9, 0) else ("mma",):
+        for source in (Source.MATRIX, Source.WINDOWS, Source.IDS):
+            assert TensorTiles(kernel, device).legal(OPERANDS[precision], source)
+
+
 def test_a_file_says_all_that_was_found() -> None:
     sizes = Sizes(tuned.network(networks.SCHOOL), "toomcook", 1024, 2, 31234.0)
     found = Tuned(DEVICE.name, (winner(9, 8, 7, WIDE, 6), winner(1, 2, 3, SMALL)), (sizes,))
@@ -159,6 +171,7 @@ def test_a_file_says_all_that_was_found() -> None:
 def test_the_batch_and_streams_of_a_plan_are_those_that_were_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "choose", lambda device: device)
     monkeypatch.setattr(engines, "facts", lambda index: DEVICE)
+    monkeypatch.setattr(engines, "free_memory", lambda index: DEVICE.memory)
     config = Config("school", networks.NOWHERE, networks.SCHOOL, PlanSpec())
     usual = engines.plan_for(config, "cuda:0")
     path = own_file(DEVICE)

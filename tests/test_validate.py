@@ -112,7 +112,7 @@ def test_a_changed_value_fails_and_names_its_layer(
     assert f"checks failed against {path}" in str(done.exception)
     failed = re.findall(r"^  (\S+) .*FAIL: 1 of \d+ values differ .* at \(3, 1\)", done.output, re.MULTILINE)
     assert set(failed) == {layer}
-    assert len(failed) == (2 if layer == "experts" else 5)  # three plans fold the experts
+    assert len(failed) == (3 if layer == "experts" else 5)  # two plans fold the experts
 
 
 def test_a_failure_as_a_process(accel: Accel, golden: Path, tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ class Device:
     def __init__(self, spoil: Tile | None = None) -> None:
         self.spoil, self.last, self.timed = spoil, DEFAULT, []
         self._run = fake_cupy.Launcher(None)
+        self.loading = self._run.loading
 
     def __call__(self, launch: Launch, *arguments: Any) -> None:
         self._run(launch, *arguments)

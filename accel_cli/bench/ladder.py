@@ -18,6 +18,7 @@ from accel_cli.bench.ladder_clock import Clock, Subject
 from accel_cli.bench.ladder_inputs import KINDS, Inputs, make_inputs
 from accel_cli.bench.ladder_peer import peers, require_device
 from accel_cli.bench.ladder_report import LadderReport, LadderRow
+from accel_cli.bench.peer_precision import peer_precision
 from accel_cli.bench.precompile import compile_all
 from accel_cli.bench.rungs import PACKAGED, Rung, rungs
 from accel_cli.bench.work import layers, total
@@ -98,16 +99,23 @@ def run(
             report.rows.extend(climb.rung(rung))
         keep(report)
     _release(index)
-    if job.peer:
-        with _noted(report.failed, "the peer", tell, AccelError, RuntimeError):
-            for subject in peers(spec, weights, inputs, f"cuda:{index}", climb.flop, tell):
+    for precision in _precisions(found) if job.peer else ():
+        with _noted(report.failed, f"the peer in {precision}", tell, AccelError, RuntimeError):
+            device = f"cuda:{index}"
+            for subject in peers(spec, weights, inputs, device, climb.flop, tell, precision):
                 name = f"{subject.program}, {subject.name}"
                 tell(name)
                 report = replace(report, programs=(subject.program,))
                 with _noted(report.failed, name, tell, AccelError, RuntimeError):
                     report.rows.extend(climb.timed(subject))
                 keep(report)
+        _release(index)
     return replace(report, complete=True)
+
+
+def _precisions(found: list[Rung]) -> list[str]:
+    """What PyTorch computes in beside the rungs, each once."""
+    return list(dict.fromkeys(peer_precision(rung.plan.precision) for rung in found))
 
 
 class _Climb:

@@ -1,4 +1,4 @@
-"""PyTorch on the ladder: the same weights and inputs, eager and compiled, in float32 without TF32.
+"""PyTorch on the ladder: the same weights and inputs, eager and compiled, in each precision of the rungs.
 
 The peer gets every favour that costs its program nothing: large batches, page-locked embeddings that are
 copied without blocking, no masks (sentences of one length), and compiling before the clock starts.
@@ -13,7 +13,9 @@ from typing import Any
 from accel_cli.batches import Batch, EmbeddingBatch, Floats
 from accel_cli.bench.ladder_clock import Subject
 from accel_cli.bench.ladder_inputs import KINDS, Inputs
-from accel_cli.bench.peers import Network, exact_fp32, require_torch
+from accel_cli.bench.peer_networks import Network
+from accel_cli.bench.peer_precision import set_precision
+from accel_cli.bench.peers import require_torch
 from accel_cli.engines.base import Plan
 from accel_cli.errors import AccelError
 from accel_cli.model.config import ModelSpec
@@ -44,17 +46,18 @@ def peers(
     device: str,
     flop: int,
     tell: Callable[[str], None],
+    precision: str = "fp32",
 ) -> Iterator[Subject]:
     """Eager PyTorch on a device ("cuda:N"), then compiled PyTorch if its compiler works here."""
     torch = importlib.import_module("torch")
-    exact_fp32(torch)
-    network = Network(torch, weights, torch.device(device))
-    plan = Plan(device, "fp32", "direct", "separate", _BATCH, 1)
-    program = f"pytorch {torch.__version__}"
+    set_precision(torch, precision)
+    network = Network(torch, spec, weights, torch.device(device), precision)
+    plan = Plan(device, precision, "direct", "separate", _BATCH, 1)
+    program, rounded = f"pytorch {torch.__version__}", "" if precision == "fp32" else f" in {precision}"
     eager = _Run(torch, network, device, len(spec.widths))
-    yield Subject(None, "eager", program, plan, eager, flop)
+    yield Subject(None, f"eager{rounded}", program, plan, eager, flop)
     # every shape is compiled by itself, so there must be few: of a batch, and of 512 sentences
-    tell("compiling PyTorch's network")
+    tell(f"compiling PyTorch's network{rounded}")
     compiled = _Run(torch, torch.compile(network.__call__, dynamic=False), device, len(spec.widths))
     try:
         for kind in KINDS:
@@ -62,7 +65,7 @@ def peers(
     except Exception as error:  # the compiler needs a compiler of C and more, and fails in its own ways
         tell(f"PyTorch's compiler does not work here: {str(error).splitlines()[0]}")
         return
-    yield Subject(None, "compiled", program, plan, compiled, flop)
+    yield Subject(None, f"compiled{rounded}", program, plan, compiled, flop)
 
 
 class _Run:

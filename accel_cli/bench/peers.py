@@ -1,7 +1,8 @@
-"""The same network in PyTorch, written the straightforward way, to be measured side by side.
+"""The same network in PyTorch, to be measured side by side: as one would write it, or folded as ours is.
 
-The peer gets every favour that costs its program nothing: its sentences are sorted by length over
-the whole input and padded before the clock starts, and it runs with the batch size that suits it best.
+A peer gets every favour that costs its program nothing: its sentences are sorted by length over the whole
+input and padded before the clock starts, it is compiled before, and it runs with the batch size that suits
+it best, in the precision of the plan.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,28 +18,63 @@ import numpy as np
 import numpy.typing as npt
 
 from accel_cli.batches import Floats, TokenBatch
+from accel_cli.bench.peer_networks import FoldedNetwork, Network
+from accel_cli.bench.peer_precision import peer_precision, set_precision
 from accel_cli.engines.base import Plan
 from accel_cli.errors import AccelError
 from accel_cli.model.config import ModelSpec
-from accel_cli.model.weights import Layer, Weights
+from accel_cli.model.folding import folding_saves
+from accel_cli.model.weights import Weights
 
-PEERS = ("pytorch", "torch")  # two names of one program
+PEERS = ("pytorch", "torch", "torch-folded")  # the first two are names of one program
 _SIZES = {"cpu": (16, 64, 256, 1024), "cuda": (256, 1024, 4096)}  # batch sizes that are tried
+_LARGEST = 16384  # on a GPU, of the folded one, which needs less memory
 
 
 def require_torch() -> None:
     """Raise AccelError unless PyTorch is installed; said before anything is loaded."""
     if importlib.util.find_spec("torch") is None:
         raise AccelError(
-            "--peer pytorch: PyTorch is not installed here; run `pip install torch`, or leave --peer out"
+            "--peer: PyTorch is not installed here; run `pip install torch`, or leave --peer out"
         )
 
 
-def exact_fp32(torch: Any) -> None:
-    """float32 means float32: by default cuDNN would round to TF32. And its fastest way may be looked for."""
-    torch.backends.cuda.matmul.allow_tf32 = False
-    torch.backends.cudnn.allow_tf32 = False
-    torch.backends.cudnn.benchmark = True
+def peers(
+    asked: str,
+    spec: ModelSpec,
+    weights: Weights,
+    plan: Plan,
+    sentences: TokenBatch,
+    tell: Callable[[str], None],
+) -> list[PyTorch]:
+    """Those of PEERS by that name, on the plan's device; AccelError if its PyTorch cannot use that.
+
+    The folded one is eager, and compiled if PyTorch's compiler works here.
+    """
+    torch = importlib.import_module("torch")
+    if plan.device != "cpu" and not torch.cuda.is_available():
+        raise AccelError(
+            f"--peer {asked}: the plan runs on {plan.device}, but this PyTorch ({torch.__version__}) has no"
+            " CUDA; install one that has, or say --device cpu"
+        )
+    precision, device = peer_precision(plan.precision), torch.device(plan.device)
+    set_precision(torch, precision)
+    if asked != "torch-folded":
+        network = Network(torch, spec, weights, device, precision)
+        as_written = Plan(plan.device, precision, "direct", "separate", plan.batch, plan.streams)
+        return [PyTorch(torch, network, as_written, sentences, spec.widths)]
+    folded = FoldedNetwork(torch, spec, weights, device, precision)
+    experts = "folded" if folding_saves(spec) else "separate"
+    plan = Plan(plan.device, precision, "folded", experts, plan.batch, plan.streams)
+    found = [PyTorch(torch, folded, plan, sentences, spec.widths, "folded")]
+    tell("compiling PyTorch's network")
+    # shapes are few where sentences have one length, and each is compiled by itself
+    compiled = torch.compile(folded.__call__, dynamic=spec.length is None)
+    try:
+        found.append(PyTorch(torch, compiled, plan, sentences, spec.widths, "folded, compiled"))
+    except Exception as error:  # the compiler needs a compiler of C and more, and fails in its own ways
+        tell(f"PyTorch's compiler does not work here: {str(error).splitlines()[0]}")
+    return found
 
 
 @dataclass(frozen=True)
@@ -54,29 +90,30 @@ class Bucket:
 
 
 class PyTorch:
-    """The network in eager PyTorch, float32, on the plan's device and with as many threads."""
+    """A network in PyTorch on the plan's device, with as many threads as the plan has streams."""
 
-    def __init__(self, spec: ModelSpec, weights: Weights, plan: Plan, sentences: TokenBatch) -> None:
-        self._torch: Any = importlib.import_module("torch")
-        if plan.device != "cpu" and not self._torch.cuda.is_available():
-            raise AccelError(
-                f"--peer pytorch: the plan runs on {plan.device}, but this PyTorch"
-                f" ({self._torch.__version__}) has no CUDA; install one that has, or say --device cpu"
-            )
-        self.name = f"pytorch {self._torch.__version__}"
-        self._device = self._torch.device(plan.device)
+    def __init__(
+        self,
+        torch: Any,
+        network: Callable[[Any, list[Any]], Any],
+        plan: Plan,
+        sentences: TokenBatch,
+        widths: tuple[int, ...],
+        kind: str = "",
+    ) -> None:
+        self._torch, self._network, self._widths = torch, network, widths
+        self.version = f"pytorch {torch.__version__}"
+        self.name = ", ".join(filter(None, (self.version, kind)))
+        self._device = torch.device(plan.device)
         if plan.device == "cpu":
-            self._torch.set_num_threads(plan.streams)
-        else:
-            exact_fp32(self._torch)
-        self._network = Network(self._torch, weights, self._device)
-        self._widths = spec.widths
+            torch.set_num_threads(plan.streams)
         self._order = np.argsort(sentences.lengths, kind="stable")
-        size = self._best_size(sentences, _SIZES[self._device.type])
+        sizes = _SIZES[self._device.type]
+        if plan.device != "cpu" and plan.convolution == "folded":
+            sizes = (*sizes, _LARGEST)
+        size = self._best_size(sentences, sizes)
         self._buckets = self._cut(sentences, self._order, size)
-        self.plan = replace(
-            plan, precision="fp32", convolution="direct", experts="separate", batch=size, reasons={}
-        )
+        self.plan = replace(plan, batch=size)
 
     def predict(self) -> Floats:
         """From ids in memory to scores, labels and logits in memory; the logits in sorted order."""
@@ -143,40 +180,3 @@ class PyTorch:
         with self._torch.inference_mode():
             once()
             return min(once() for _ in range(3))
-
-
-class Network:
-    """The layers, as one would write them in PyTorch."""
-
-    def __init__(self, torch: Any, weights: Weights, device: Any) -> None:
-        def up(layer: Layer) -> tuple[Any, Any]:
-            return torch.tensor(layer.weight, device=device), torch.tensor(layer.bias, device=device)
-
-        self._torch = torch
-        self._embedding = torch.tensor(weights.embedding, device=device)
-        self._convolutions = [up(layer) for layer in weights.convolutions]
-        self._gate = up(weights.gate)
-        self._experts = [up(layer) for layer in weights.experts]
-        self._fully_connected = [up(layer) for layer in weights.fully_connected]
-
-    def __call__(self, sentences: Any, masks: Sequence[Any]) -> Any:
-        """Logits [sentences, labels] of padded ids [sentences, length], or of embeddings, channel first."""
-        torch, functional = self._torch, self._torch.nn.functional
-        embedded = sentences.dim() == 3
-        x = sentences if embedded else functional.embedding(sentences, self._embedding).transpose(1, 2)
-        pooled = []
-        for (weight, bias), mask in zip(self._convolutions, masks, strict=True):
-            y = torch.relu(functional.conv1d(x, weight, bias))
-            if mask is not None:  # what ReLU leaves is never below zero, so zeros cannot win
-                y = y.masked_fill(mask, 0.0)
-            pooled.append(y.amax(dim=2))
-        features = torch.cat(pooled, dim=1)
-        gate = torch.softmax(functional.linear(features, *self._gate), dim=1)
-        values = sum(
-            gate[:, e : e + 1] * functional.linear(features, *expert)
-            for e, expert in enumerate(self._experts)
-        )
-        *hidden, last = self._fully_connected
-        for layer in hidden:
-            values = torch.relu(functional.linear(values, *layer))
-        return functional.linear(values, *last)

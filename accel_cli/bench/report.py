@@ -96,6 +96,7 @@ class Report:
     origin: str
     sentences: int
     tokens: int
+    bytes: int  # of the sentences as lines, their ends included
     checked: int
     load_seconds: float
     rows: list[Row]
@@ -110,7 +111,12 @@ class Report:
             "suite": self.suite,
             "device": self.plan.device,
             **provenance(self.gpu, self.programs),
-            "sentences": {"origin": self.origin, "count": self.sentences, "tokens": self.tokens},
+            "sentences": {
+                "origin": self.origin,
+                "count": self.sentences,
+                "tokens": self.tokens,
+                "bytes": self.bytes,
+            },
             "checked_sentences": self.checked,
             "load_seconds": short(self.load_seconds),
             "clocks": CLOCKS,

@@ -1,4 +1,4 @@
-"""What `accel bench` does: a cold start, the check, then every clock in turns with the peer."""
+"""What `accel bench` does: a cold start, the check, then every clock in turns with the peers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from accel_cli.batches import Predictions, TokenBatch
 from accel_cli.bench import measure
 from accel_cli.bench.check import Truth, truth
 from accel_cli.bench.inputs import TOKENS, Sentences, from_file, generated
-from accel_cli.bench.peers import PyTorch, require_torch
+from accel_cli.bench.peers import PyTorch, peers, require_torch
 from accel_cli.bench.profile import profile
 from accel_cli.bench.report import Report, Row, Stage
 from accel_cli.bench.work import Work, by_stage, layers, total
@@ -101,10 +101,10 @@ class _Bench:
             measure.predict(self._engine, [self._batches[0].rows(0, len(self._truth))])
         )
         tell(f"checked {len(self._truth)} sentences against float64: largest error {self._error:.1e}")
-        self._peer: PyTorch | None = None
+        self._peers: list[PyTorch] = []
         if job.peer:
             tell(f"preparing {job.peer}")
-            self._peer = PyTorch(config.model, weights, self._plan, _joined(self._batches))
+            self._peers = peers(job.peer, config.model, weights, self._plan, _joined(self._batches), tell)
 
     def report(self, loaded: float, cold: measure.Timing, predictions: Predictions) -> Report:
         """Warm up, check each way's own result, then measure."""
@@ -130,12 +130,13 @@ class _Bench:
             origin=self._sentences.origin,
             sentences=len(self._sentences),
             tokens=sum(len(batch.ids) for batch in self._batches),
+            bytes=sum(len(line) + 1 for line in self._sentences.lines),
             checked=len(self._truth),
             load_seconds=loaded,
-            rows=self._against_peer(rows),
+            rows=_against_peers(rows),
             stages=_stages(stage_times, works),
             gpu=getattr(self._engine, "device", None),
-            programs=(self._peer.name,) if self._peer else (),
+            programs=tuple({peer.version for peer in self._peers}),
             profile=profile(self._engine, self._batches, self._tell) if self._job.profile else None,
         )
 
@@ -159,18 +160,19 @@ class _Bench:
             errors["file", "text"] = self._error
             file()
             runs: dict[str, Callable[[], object]] = {"host ids": ids, "host text": text, "file text": file}
-            if self._peer is not None:
-                peer_error = self._truth.error(self._peer.name, self._peer.logits(), "fp32")
-                # next to its counterpart, so that both meet the same conditions
-                runs = {"host ids": ids, "peer": self._peer.predict, **runs}
+            peer_errors = [
+                self._truth.error(peer.name, peer.logits(), peer.plan.precision) for peer in self._peers
+            ]
+            # next to their counterpart, so that all meet the same conditions
+            runs = {"host ids": ids, **{peer.name: peer.predict for peer in self._peers}, **runs}
             self._tell(f"timing {', '.join(runs)} in turns, {self._job.repeats} times")
             times = measure.in_turns(runs, self._job.repeats)
         rows = [
             self._row(clock, kind, times[f"{clock} {kind}"], error, work)
             for (clock, kind), error in errors.items()
         ]
-        if self._peer is not None:
-            rows += self._peer_rows(self._peer, times["peer"], peer_error)
+        for peer, error in zip(self._peers, peer_errors, strict=True):
+            rows += self._peer_rows(peer, times[peer.name], error)
         return rows
 
     def _peer_rows(self, peer: PyTorch, timing: measure.Timing, error: float) -> list[Row]:
@@ -180,16 +182,6 @@ class _Bench:
             return [row]
         seconds = measure.Timing(tuple(peer.device_seconds() for _ in range(self._job.repeats)))
         return [row, replace(row, clock="device", timing=seconds)]
-
-    def _against_peer(self, rows: list[Row]) -> list[Row]:
-        """The rows, with the ratio to the peer where it was measured by the same clock."""
-        peers = {(row.clock, row.input): row.rate for row in rows if row.program != "accel"}
-
-        def compared(row: Row) -> Row:
-            rate = peers.get((row.clock, row.input))
-            return row if rate is None else replace(row, x_peer=row.rate / rate)
-
-        return [compared(row) for row in rows]
 
     def _row(self, clock: str, kind: str, timing: measure.Timing, error: float, work: Work) -> Row:
         return Row("accel", self._plan, clock, kind, len(self._sentences), True, timing, error, work)
@@ -215,6 +207,21 @@ class _Bench:
                     )
 
             yield classify
+
+
+def _against_peers(rows: list[Row]) -> list[Row]:
+    """The rows, with the ratio to the fastest peer where one was measured by the same clock."""
+    rates: dict[tuple[str, str], float] = {}
+    for row in rows:
+        if row.program != "accel":
+            place = row.clock, row.input
+            rates[place] = max(row.rate, rates.get(place, 0.0))
+
+    def compared(row: Row) -> Row:
+        rate = rates.get((row.clock, row.input))
+        return row if rate is None else replace(row, x_peer=row.rate / rate)
+
+    return [compared(row) for row in rows]
 
 
 def _noise(rows: list[Row]) -> Iterator[str]:

@@ -21,9 +21,10 @@ from accel_cli.cuda.device import DeviceFacts, cupy
 from accel_cli.cuda.errors import translated
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.engines.planner import HOPPER
-from accel_cli.engines.tensor_products import OPERANDS, TensorProducts, Values
+from accel_cli.engines.tensor_products import OPERANDS, TensorProducts
 from accel_cli.engines.tensor_tiles import TensorTiles
 from accel_cli.engines.tuned import Product
+from accel_cli.engines.values import Values
 from accel_cli.errors import AccelError, UsageError
 from accel_cli.kernels.base import Runner, ceil_div
 from accel_cli.kernels.cast import cast_packed

@@ -1,8 +1,9 @@
 """How much there is to do: the operations and the bytes that one batch needs under a plan.
 
 FLOP are the multiplications and additions of matrix products (2 for each product that is added up) and
-the additions of table rows in a folded convolution. Biases, ReLU, maxima, softmax, the transforms around
-a Toom-Cook convolution's products, and padding that a kernel adds of its own are not counted.
+the additions of table rows in a folded convolution. Biases, ReLU, shortcuts, maxima, softmax, the
+transforms around a Toom-Cook convolution's products, and padding that a kernel adds of its own are not
+counted.
 
 Bytes are every array that a layer reads and every one that it writes, once each: activations,
 and the weights once a batch. Two things are counted as often as they occur: embedding rows and

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from accel_cli.bench import gemm, gemm_report, ladder, ladder_report, serve_suite, tensor_gemm
+from accel_cli.bench import gemm, gemm_report, ladder, ladder_report, serve_suite, shards, tensor_gemm
 from accel_cli.bench.elapsed import elapsed
 from accel_cli.bench.inputs import TOKENS
 from accel_cli.bench.peers import PEERS
@@ -18,6 +18,7 @@ from accel_cli.bench.suite import Job, run
 from accel_cli.bench.tables import show
 from accel_cli.commands import HELP
 from accel_cli.commands.bench_serve import SECONDS, drive, serve_options
+from accel_cli.commands.bench_shards import WORKERS, measure_shards, shards_options
 from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options, say
 from accel_cli.cuda.device import choose
 from accel_cli.errors import AccelError, OutputError, UsageError
@@ -57,7 +58,8 @@ from accel_cli.text.writers import claim, opened_output
 @option(
     "--peer",
     type=click.Choice(PEERS),
-    help="Measure the same network in this program, in turns with ours.",
+    help="Measure the same network in this program, in turns with ours: as one would write it, or folded,"
+    " eager and compiled.",
 )
 @option(
     "--ladder",
@@ -78,9 +80,11 @@ from accel_cli.text.writers import claim, opened_output
 )
 @option(
     "--suite",
-    type=click.Choice(("gemm",)),
-    help="Measure matrix products beside cuBLAS's instead of a plan (CUDA): in fp32, or as --precision says.",
+    type=click.Choice(("gemm", "shards")),
+    help="Instead of a plan, measure matrix products beside cuBLAS's (CUDA; in fp32, or as --precision says),"
+    " or runs in shards beside a run of one process.",
 )
+@shards_options
 @serve_options
 @option("--profile", is_flag=True, help="Measure the time of each kernel as well (CUDA).")
 @option(
@@ -103,6 +107,7 @@ def command(
     rungs: str | None,
     pictures: tuple[str, ...],
     suite: str | None,
+    workers: int | None,
     serve: bool,
     seconds: float | None,
     soak: float | None,
@@ -114,6 +119,7 @@ def command(
     precision: str | None,
     batch: int | None,
     streams: int | None,
+    kernels: str | None,
     kernel_debug: str | None,
 ) -> None:
     """Measure how fast a plan runs here, after checking that it is right.
@@ -123,19 +129,34 @@ def command(
     accel bench --device cpu --peer pytorch --json docs/results/sentiment-cpu.json
     accel bench --ladder --json docs/results/ladder-h200.json
     accel bench --serve --soak 600
+    accel bench --suite shards --sentences 1000000 --workers 2
     """
-    rest = {"--batch": batch, "--streams": streams, "--kernel-debug": kernel_debug}
+    debug = {"--kernels": kernels, "--kernel-debug": kernel_debug}
+    rest = {"--batch": batch, "--streams": streams, **debug}
     plan = {"--precision": precision, **rest}
-    settings = {"precision": precision, "batch": batch, "streams": streams, "kernel_debug": kernel_debug}
+    settings = {name.removeprefix("--").replace("-", "_"): value for name, value in plan.items()}
+    given = {"--config": config, "--device": device, **plan}
+    words = tuple(word for name, value in given.items() if value for word in (name, str(value)))
     if serve:
-        others = {"--peer": peer, "--ladder": folder, "--rungs": rungs, "--picture": " ".join(pictures)}
+        others = {
+            "--workers": workers,
+            "--peer": peer,
+            "--ladder": folder,
+            "--rungs": rungs,
+            "--picture": " ".join(pictures),
+        }
         refuse({**others, "--suite": suite, "--profile": profile}, "with --serve only a server is measured")
-        given = {"--config": config, "--device": device, **plan}
-        words = tuple(word for name, value in given.items() if value for word in (name, str(value)))
         asked = serve_suite.Job(words, sentences, repeats, seconds or SECONDS, soak, path, tokens)
         drive(configured(config, **settings), device, asked, report, overwrite)
         return
     refuse({"--seconds": seconds, "--soak": soak}, "only --serve loads anything for a time")
+    if suite == "shards":
+        others = {"--peer": peer, "--ladder": folder, "--rungs": rungs, "--picture": " ".join(pictures)}
+        refuse({**others, "--profile": profile}, "with --suite shards whole runs are measured")
+        task = shards.Job(words, sentences, repeats, workers or WORKERS, path, tokens)
+        measure_shards(configured(config, **settings), task, report, overwrite)
+        return
+    refuse({"--workers": workers}, "only --suite shards starts several")
     if suite == "gemm":
         others = {"--input": path, "--peer": peer, "--ladder": folder, "--rungs": rungs}
         shown = {"--picture": " ".join(pictures), "--profile": profile}
@@ -146,6 +167,11 @@ def command(
         refuse({"--input": path, **plan}, "with --ladder the rungs say that themselves")
         if profile:
             raise UsageError("--profile: a ladder times whole rungs; profile one of them with --config FILE")
+        if peer == "torch-folded":
+            raise UsageError(
+                "--peer torch-folded: rungs are given embeddings too, which cannot be folded; say --peer"
+                " torch, or measure one of them with --config FILE"
+            )
         chosen = None if rungs is None else numbers(rungs)
         job = ladder.Job(Path(folder), chosen, sentences, repeats, device, peer is not None)
         climb(job, report, overwrite, pictures)

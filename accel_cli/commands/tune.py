@@ -43,6 +43,7 @@ def command(
     precision: str | None,
     batch: int | None,
     streams: int | None,
+    kernels: str | None,
 ) -> None:
     """Find the tiles of matrix products, the batch and the streams that are fastest for a model on a GPU.
 
@@ -53,7 +54,7 @@ def command(
     accel tune --config school
     accel tune --device cuda:1 --seconds 60 --batch 512
     """
-    loaded = configured(config, precision=precision, batch=batch, streams=streams)
+    loaded = configured(config, precision=precision, batch=batch, streams=streams, kernels=kernels)
     place = device_for(loaded.plan, device)
     if place == "cpu":
         raise UsageError("there is nothing to tune on a CPU; name a GPU with --device cuda:N")

@@ -36,16 +36,23 @@ from accel_cli.model.weights import Weights
 class Sentences:
     """Sentences on the device, as `ids` [tokens] or as `values` [sentences, dimension, length].
 
-    Sentence i begins at offsets[i]; `lengths` are on the host.
+    Sentence i begins at offsets[i]. `known` are the lengths on the host, which are not known of text that the
+    device has read.
     """
 
     offsets: Any
-    lengths: Ints
+    known: Ints | None = None
     ids: Any = None
     values: Any = None
 
     def __len__(self) -> int:
-        return len(self.lengths)
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> Ints:
+        """Tokens of each, on the host."""
+        assert self.known is not None, "only the device knows the lengths"
+        return self.known
 
     @property
     def tokens(self) -> int:
@@ -160,7 +167,8 @@ class Stored:
     def buffers(self, sentences: int, tokens: int) -> Any:
         """Embedded words, windows, columns; their numbers if fused, else products."""
         spec, numbered = self._spec, tokens if self._fused else 0
-        columns, numbers = empty(tokens, spec.widest * spec.embedding), cupy().arange(numbered, dtype="int32")
+        columns = empty(tokens, spec.widest * spec.embedding)
+        numbers = cupy().asarray(np.arange(numbered, dtype=np.int32))  # CuPy's own arange needs a compiler
         lists = WindowLists.room(tokens)
         return self._words.buffer(tokens), lists, columns, numbers, empty(tokens - numbered, spec.filters)
 

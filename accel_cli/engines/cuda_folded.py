@@ -11,42 +11,18 @@ from accel_cli.cuda.device import cupy
 from accel_cli.cuda.streams import Branches
 from accel_cli.engines.base import Observe
 from accel_cli.engines.cuda_convolution import Sentences
-from accel_cli.engines.tensor_products import Values
+from accel_cli.engines.folded_size import filters_at_once, layout_of
 from accel_cli.engines.tiles import Tiles
+from accel_cli.engines.values import Values
 from accel_cli.kernels.base import Runner, ceil_div
 from accel_cli.kernels.folded_convolution import GROUPS, folded_convolution
-from accel_cli.kernels.folded_layout import TABLE_DTYPES, WIDEST, Layout, Table, TableType, slice_of
+from accel_cli.kernels.folded_layout import TABLE_DTYPES, Layout, Table, TableType
 from accel_cli.kernels.folded_scale import folded_scale
 from accel_cli.kernels.folded_table import folded_table
 from accel_cli.kernels.pack_taps import pack_taps
 from accel_cli.kernels.sgemm import sgemm
-from accel_cli.kernels.tensor_operands import Output
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Weights
-
-_ROOM = 256 << 20  # bytes of table values in fp32 while a table is made, unless one slice takes more
-
-
-def layout_of(spec: ModelSpec, table: TableType) -> Layout:
-    """How a network's table lies; ValueError if no kernel takes its widths."""
-    return Layout(table, spec.vocabulary_size, spec.widths, spec.filters)
-
-
-def can_fold(spec: ModelSpec) -> bool:
-    """Whether a kernel takes the widths."""
-    return spec.widest <= WIDEST
-
-
-def table_bytes(spec: ModelSpec, table: TableType) -> int:
-    """What the table takes of the device's memory, for as long as the engine lives."""
-    return layout_of(spec, table).bytes
-
-
-def load_bytes(spec: ModelSpec, table: TableType) -> int:
-    """What making it takes at most, the table included: words, and weights and values of some filters."""
-    rows = max(width * _filters_at_once(spec, table, width) for width in spec.widths)
-    values = 2 * spec.embedding + spec.vocabulary_size  # weights as they come and packed, products
-    return table_bytes(spec, table) + 4 * (spec.vocabulary_size * spec.embedding + rows * values)
 
 
 class FoldedConvolution:
@@ -63,11 +39,10 @@ class FoldedConvolution:
         """Nothing is kept between the words and the features."""
 
     def __call__(
-        self, part: Sentences, buffers: None, features: Any, branches: Branches, observe: Observe
+        self, part: Sentences, buffers: None, features: Values, branches: Branches, observe: Observe
     ) -> None:
-        """One launch. Features are an array of float32, or Values of any kind."""
-        values = features if isinstance(features, Values) else Values(features, 0, Output.FP32)
-        into = values.array, values.output
+        """One launch, which stores the features as they are to be read."""
+        into = features.array, features.output
         folded_convolution(self._run, part.ids, part.offsets, self._table, *into, spread=self._spread)
 
 
@@ -88,7 +63,7 @@ class _Folding:
             scale=empty(columns) if fixed else after,
         )
         for kind, layer in enumerate(weights.convolutions):
-            step = _filters_at_once(spec, layout.type, spec.widths[kind])
+            step = filters_at_once(spec, layout.type, spec.widths[kind])
             for first in range(0, spec.filters, step):
                 weight = np.ascontiguousarray(layer.weight[first : first + step])
                 at = slice(kind * spec.filters + first, kind * spec.filters + first + len(weight))
@@ -115,10 +90,3 @@ class _Folding:
             lowest, scale = empty(width, filters), self.table.scale[at]
             folded_scale(self._run, product, bias, lowest, scale, self.table.after[at])
         folded_table(self._run, product, part, self._layout.type, lowest, scale)
-
-
-def _filters_at_once(spec: ModelSpec, table: TableType, width: int) -> int:
-    """Whole slices whose values fit the room, one at least, or all filters."""
-    size = slice_of(table)
-    fitting = _ROOM // (4 * width * spec.vocabulary_size * size) * size
-    return min(spec.filters, max(size, fitting))

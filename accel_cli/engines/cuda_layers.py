@@ -5,25 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from accel_cli.cuda.buffers import empty
 from accel_cli.cuda.ranges import named
 from accel_cli.cuda.streams import Branches
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_convolution import Convolution, Direct, Implicit, Sentences, Stored
+from accel_cli.engines.cuda_features import FloatFeatures
 from accel_cli.engines.cuda_folded import FoldedConvolution
 from accel_cli.engines.cuda_head import Head
+from accel_cli.engines.cuda_outputs import Outputs
 from accel_cli.engines.cuda_products import Products
 from accel_cli.engines.cuda_toomcook import SgemmPoints, ToomCook
+from accel_cli.engines.folded_size import table_of
 from accel_cli.engines.tensor_convolution import TensorImplicit
 from accel_cli.engines.tensor_head import TensorHead
 from accel_cli.engines.tensor_products import TensorProducts
-from accel_cli.engines.tensor_tiles import TensorTiles
 from accel_cli.engines.tensor_toomcook import TensorPoints
 from accel_cli.engines.tiles import Tiles
-from accel_cli.kernels.argmax import argmax
+from accel_cli.engines.values import Room
 from accel_cli.kernels.base import Runner
-from accel_cli.kernels.folded_layout import TableType
-from accel_cli.kernels.softmax import softmax
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Weights
 
@@ -33,7 +32,7 @@ class Activations:
     """The device arrays of one batch on its way, and the streams it may use beside its own."""
 
     convolution: Any
-    features: Any
+    features: Room
     head: Any
     branches: Branches
 
@@ -44,38 +43,22 @@ class Layers:
     def __init__(
         self, spec: ModelSpec, weights: Weights, plan: Plan, tiles: Tiles, run: Runner, *, embeddings: bool
     ) -> None:
-        self._spec, self._run = spec, run
+        self._width = spec.features
         self._branches = len(spec.widths) if plan.order == "side_by_side" else 0
-        folded = plan.experts == "folded"
         self._convolution: Convolution
         self._head: Head | TensorHead
-        if plan.convolution == "folded":
-            table = TableType.FP32 if plan.precision in ("fp32", "fp32-split") else TableType.FIXED
-            self._convolution = FoldedConvolution(spec, weights, table, tiles, run)
-        if plan.precision != "fp32":
-            tensors = TensorProducts(plan.precision, TensorTiles(plan.gemm, tiles.device), run)
-            if plan.convolution == "toomcook":
-                self._convolution = ToomCook(spec, weights, TensorPoints(tensors, run), run)
-            elif plan.convolution == "implicit":
-                self._convolution = TensorImplicit(spec, weights, tensors, run, embeddings=embeddings)
-            self._head = TensorHead(spec, weights, tensors, run, folded=folded)
-            return
-        products = Products(plan.gemm, tiles, run, fused=plan.epilogue == "fused")
-        if plan.convolution == "direct":
-            self._convolution = Direct(spec, weights, run)
-        elif plan.convolution == "im2col":
-            self._convolution = Stored(spec, weights, products, run)
-        elif plan.convolution == "implicit":
-            self._convolution = Implicit(spec, weights, products, run, embeddings=embeddings)
-        elif plan.convolution == "toomcook":
-            self._convolution = ToomCook(spec, weights, SgemmPoints(products, run), run)
-        self._head = Head(spec, weights, products, run, folded=folded)
+        network = _plain if plan.precision == "fp32" else _tensor
+        convolution, self._head = network(spec, weights, plan, tiles, run, embeddings=embeddings)
+        if convolution is None:
+            self._convolution = FoldedConvolution(spec, weights, table_of(plan.precision), tiles, run)
+        else:
+            self._convolution = FloatFeatures(convolution, spec.features, self._head.reads, run)
 
     def buffers(self, sentences: int, tokens: int) -> Activations:
         """Room for at most so many sentences and tokens."""
         return Activations(
             self._convolution.buffers(sentences, tokens),
-            empty(sentences, self._spec.features),
+            Room(sentences, self._width, self._head.reads),
             self._head.buffers(sentences),
             Branches(self._branches),
         )
@@ -87,18 +70,44 @@ class Layers:
 
         Who observes sees the layers in turn.
         """
-        features = buffers.features[: len(part)]
+        features = buffers.features.rows(len(part))
         branches = buffers.branches if observe is None else Branches(0)
         seen = observe or _nobody
         with named("convolution"):
             self._convolution(part, buffers.convolution, features, branches, seen)
         seen("features", features)
-        logits, scores, labels = outputs
-        self._head(features, buffers.head, logits, seen)
-        with named("scores and labels"):
-            softmax(self._run, logits, scores)
-            argmax(self._run, logits, labels)
+        self._head(features, buffers.head, Outputs(*outputs), seen)
 
 
 def _nobody(name: str, value: Any) -> None:
     """Sees nothing."""
+
+
+def _plain(
+    spec: ModelSpec, weights: Weights, plan: Plan, tiles: Tiles, run: Runner, *, embeddings: bool
+) -> tuple[Convolution | None, Head]:
+    """The convolution, unless it is folded, and the head on units for fp32."""
+    products = Products(plan.gemm, tiles, run, fused=plan.epilogue == "fused")
+    convolution: Convolution | None = None
+    if plan.convolution == "direct":
+        convolution = Direct(spec, weights, run)
+    elif plan.convolution == "im2col":
+        convolution = Stored(spec, weights, products, run)
+    elif plan.convolution == "implicit":
+        convolution = Implicit(spec, weights, products, run, embeddings=embeddings)
+    elif plan.convolution == "toomcook":
+        convolution = ToomCook(spec, weights, SgemmPoints(products, run), run)
+    return convolution, Head(spec, weights, products, run, folded=plan.experts == "folded")
+
+
+def _tensor(
+    spec: ModelSpec, weights: Weights, plan: Plan, tiles: Tiles, run: Runner, *, embeddings: bool
+) -> tuple[Convolution | None, TensorHead]:
+    """The same on tensor cores."""
+    products = TensorProducts(plan.precision, tiles.tensor(plan.gemm), run)
+    convolution: Convolution | None = None
+    if plan.convolution == "implicit":
+        convolution = TensorImplicit(spec, weights, products, run, embeddings=embeddings)
+    elif plan.convolution == "toomcook":
+        convolution = ToomCook(spec, weights, TensorPoints(products, run), run)
+    return convolution, TensorHead(spec, weights, products, run, folded=plan.experts == "folded")

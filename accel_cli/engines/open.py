@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from accel_cli.cuda.device import choose, facts, index_of
+from accel_cli.cuda.device import choose, facts, free_memory, index_of
 from accel_cli.engines.base import Engine, Plan
 from accel_cli.engines.planner import make_plan
 from accel_cli.engines.tuned import findings
@@ -23,11 +23,18 @@ def capability_of(device: str) -> tuple[int, int]:
     return (0, 0) if device == "cpu" else facts(index_of(device)).capability
 
 
+def free_on(device: str) -> int | None:
+    """The bytes of memory that are free on "cuda:N"; None of a CPU, whose table grows with the words."""
+    return None if device == "cpu" else free_memory(index_of(device))
+
+
 def plan_for(config: Config, device: str = "auto", *, embeddings: bool = False) -> Plan:
     """The plan for a configuration on `device`, with the batch and the streams that tuning found for it."""
     place = device_for(config.plan, device)
-    capability = capability_of(place)
-    plan = make_plan(config.model, config.plan, place, embeddings=embeddings, capability=capability)
+    capability, free = capability_of(place), free_on(place)
+    plan = make_plan(
+        config.model, config.plan, place, embeddings=embeddings, capability=capability, free=free
+    )
     if plan.device == "cpu" or embeddings:  # it is tuned with tokens as input
         return plan
     gpu = facts(index_of(plan.device))

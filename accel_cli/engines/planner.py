@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 import os
+from dataclasses import dataclass
 
 from accel_cli.engines.base import Plan
+from accel_cli.engines.folded_size import load_bytes, table_of
 from accel_cli.errors import ConfigError
 from accel_cli.kernels.folded_layout import WIDEST
 from accel_cli.kernels.sgemm import WEIGHED
 from accel_cli.model.config import CHOICES, ModelSpec, PlanSpec
+from accel_cli.model.folding import experts_fold, folding_saves
 from accel_cli.model.toomcook import MOST_TOKENS
 
 # What each kind of device can do, the preferred choice first. What is not named has no meaning there.
@@ -35,7 +38,7 @@ ABILITIES: dict[str, dict[str, tuple[str, ...]]] = {
 _WHY = {
     "fp32": "the most exact precision there is here",
     "folded": "the fewest operations, the same function",
-    "separate": "nothing to fold or fuse it into",
+    "separate": "nothing to fuse it into",
     "toomcook": "the fewest multiplications without folding",
     "implicit": "windows are found by the product's loads",
     "im2col": "works for every input and every product",
@@ -50,6 +53,7 @@ _WHY = {
     "graph": "batches are alike, and a graph costs one launch",
     "stream": "sentences have any length, so no two batches are alike",
 }
+_SHORTCUT = "the shortcut around fc.0 adds what the experts give"
 _TENSOR = ("fp32-split", "tf32", "fp16", "bf16")  # precisions of tensor cores
 _PLAIN, _FUSING = ("sgemm", "tiled", "naive"), ("sgemm", "wgmma", "mma")
 # What a choice takes of other keys.
@@ -79,31 +83,34 @@ def make_plan(
     *,
     embeddings: bool = False,
     capability: tuple[int, int] = HOPPER,
+    free: int | None = None,
 ) -> Plan:
     """The plan for a model on `device` ("cpu" or "cuda:N"), or ConfigError if it cannot be had there.
 
-    `embeddings` says that the input is embeddings instead of tokens; `capability` is a GPU's.
+    `embeddings` says that the input is embeddings instead of tokens; `capability` is a GPU's, `free` how many
+    bytes of its memory are free, None if that is unknown.
     """
     kind = device.partition(":")[0]
-    where = f"{kind} with embeddings as input" if embeddings else kind
-    missing = ("wgmma",) if capability != HOPPER else ()
+    case = _Case(spec, kind, embeddings, capability, free)
     reasons: dict[str, str] = {}
     chosen: dict[str, str] = {}
     for key in _ORDER:
         asked = getattr(wanted, key)
-        able = tuple(
-            choice
-            for choice in _able(spec, key, kind, chosen, embeddings=embeddings)
-            if choice not in missing
-        )
+        order = case.order(key)
+        obstacles = {choice: case.obstacle(key, choice, chosen) for choice in order}
+        possible = [choice for choice in order if obstacles[choice] is None]
+        too_large = {c: text for c in possible if (text := case.too_large(key, c, chosen))}
+        able = [choice for choice in possible if choice not in too_large]
         if asked == "auto" and able:
-            chosen[key], reasons[key] = able[0], _WHY[able[0]]
+            better = possible[: possible.index(able[0])]  # but too large
+            chosen[key] = able[0]
+            reasons[key] = "; ".join([case.why(key, able[0]), *(f"{c}: {too_large[c]}" for c in better)])
         elif asked in able:
             chosen[key], reasons[key] = asked, "asked for"
         elif asked != "auto":
             there = f"available: {', '.join(able)}" if able else "leave it out"
-            reason = _obstacle(spec, key, asked, chosen, capability)
-            raise ConfigError(f"{key}: {asked} is not available on {where}{reason}; {there}")
+            reason = f": {too_large[asked]}" if asked in too_large else obstacles.get(asked) or ""
+            raise ConfigError(f"{key}: {asked} is not available on {case.where}{reason}; {there}")
     batch = wanted.batch or _BATCH[kind]
     streams = wanted.streams or (cores() if kind == "cpu" else _CUDA_STREAMS)
     reasons["batch"] = "asked for" if wanted.batch else "the default of this device"
@@ -113,45 +120,84 @@ def make_plan(
     debug = wanted.kernel_debug if kind == "cuda" else ""
     if debug:
         reasons["kernel_debug"] = "asked for"
-    return Plan(device, **chosen, batch=batch, streams=streams, kernel_debug=debug, reasons=reasons)
+    kernels = wanted.kernels if kind == "cuda" else ""
+    if kernels:
+        reasons["kernels"] = "asked for"
+    return Plan(
+        device,
+        **chosen,
+        batch=batch,
+        streams=streams,
+        kernel_debug=debug,
+        kernels=kernels,
+        reasons=reasons,
+    )
 
 
-def _able(
-    spec: ModelSpec, key: str, kind: str, chosen: dict[str, str], *, embeddings: bool
-) -> tuple[str, ...]:
-    """What a device can do for a key after what has been chosen, the preferred choice first."""
-    able = ABILITIES[kind].get(key, ())
-    refused: set[str] = set()
-    if embeddings and key == "convolution":
-        refused.add("folded")
-    refused.update(choice for choice in able if _missing(key, choice, chosen))
-    if key == "convolution" and spec.widest > min(spec.max_tokens, MOST_TOKENS):
-        refused.add("toomcook")
-    if key == "convolution" and kind == "cuda" and spec.widest > WIDEST:
-        refused.add("folded")
-    if key == "precision" and spec.experts > WEIGHED[-1]:
-        refused.update(_TENSOR)
-    able = tuple(choice for choice in able if choice not in refused)
-    if spec.length is None:  # chunks of long sentences overlap, and no two batches are alike
-        last = ("toomcook", "graph")
-        able = tuple(sorted(able, key=lambda choice: choice in last))
-    return able
+@dataclass(frozen=True)
+class _Case:
+    """What a plan is made for."""
 
+    spec: ModelSpec
+    kind: str
+    embeddings: bool
+    capability: tuple[int, int]
+    free: int | None
 
-def _obstacle(
-    spec: ModelSpec, key: str, asked: str, chosen: dict[str, str], capability: tuple[int, int]
-) -> str:
-    """What stands in the way of a choice that its kind of device can make."""
-    missing = _missing(key, asked, chosen)
-    if missing:
-        return f" with {missing}: {chosen[missing]}"
-    if asked == "wgmma" and capability != HOPPER:
-        return f" of capability {capability[0]}.{capability[1]}, it needs {HOPPER[0]}.{HOPPER[1]}"
-    if asked in _TENSOR and spec.experts > WEIGHED[-1]:
-        return f" for {spec.experts} experts, more than {WEIGHED[-1]}"
-    if "gemm" in chosen and asked in ("toomcook", "folded"):
-        return f" for a convolution over {spec.widest} tokens"
-    return ""
+    @property
+    def where(self) -> str:
+        """The kind of device, as a refusal names it."""
+        return f"{self.kind} with embeddings as input" if self.embeddings else self.kind
+
+    def order(self, key: str) -> list[str]:
+        """What this kind of device can do for a key, the preferred choice for this network first."""
+        last = set()
+        if self.spec.length is None:  # chunks of long sentences overlap, and no two batches are alike
+            last |= {"toomcook", "graph"}
+        if key == "experts" and not folding_saves(self.spec):
+            last.add("folded")
+        return sorted(ABILITIES[self.kind].get(key, ()), key=lambda choice: choice in last)
+
+    def why(self, key: str, choice: str) -> str:
+        """Why a choice is the preferred one of those that can be had."""
+        if (key, choice) == ("experts", "separate"):
+            if not experts_fold(self.spec):
+                return _SHORTCUT
+            first, hidden = self.spec.fully_connected[0], self.spec.expert_hidden
+            return f"fc.0, {first} wide, is not narrower than the experts, {hidden} wide"
+        return _WHY[choice]
+
+    def obstacle(self, key: str, choice: str, chosen: dict[str, str]) -> str | None:
+        """What stands in the way of a choice after what has been chosen, as said after `where`, or None."""
+        spec = self.spec
+        if missing := _missing(key, choice, chosen):
+            return f" with {missing}: {chosen[missing]}"
+        if choice == "wgmma" and self.capability != HOPPER:
+            have, least = (".".join(map(str, version)) for version in (self.capability, HOPPER))
+            return f" of capability {have}, it needs {least}"
+        if key == "precision" and choice in _TENSOR and spec.experts > WEIGHED[-1]:
+            return f" for {spec.experts} experts, more than {WEIGHED[-1]}"
+        if (key, choice) == ("experts", "folded") and not experts_fold(spec):
+            return f": {_SHORTCUT}"
+        if key != "convolution":
+            return None
+        if choice == "folded" and self.embeddings:
+            return ""
+        most = {"toomcook": min(spec.max_tokens, MOST_TOKENS)}
+        if self.kind == "cuda":
+            most["folded"] = WIDEST
+        if spec.widest > most.get(choice, spec.widest):
+            return f" for a convolution over {spec.widest} tokens"
+        return None
+
+    def too_large(self, key: str, choice: str, chosen: dict[str, str]) -> str | None:
+        """That a choice takes more memory than is free, None if it fits."""
+        if (self.kind, key, choice) != ("cuda", "convolution", "folded") or self.free is None:
+            return None
+        need = load_bytes(self.spec, table_of(chosen["precision"]))
+        if need <= self.free:
+            return None
+        return f"the table takes {need / 1e9:.2f} GB to make, and {self.free / 1e9:.2f} GB are free"
 
 
 def _missing(key: str, choice: str, chosen: dict[str, str]) -> str | None:
@@ -161,7 +207,12 @@ def _missing(key: str, choice: str, chosen: dict[str, str]) -> str | None:
 
 
 def available_plans(
-    spec: ModelSpec, wanted: PlanSpec, device: str, *, capability: tuple[int, int] = HOPPER
+    spec: ModelSpec,
+    wanted: PlanSpec,
+    device: str,
+    *,
+    capability: tuple[int, int] = HOPPER,
+    free: int | None = None,
 ) -> list[Plan]:
     """Every way that such a device offers to compute the network from tokens, the preferred one first.
 
@@ -175,7 +226,7 @@ def available_plans(
     for choices in itertools.product(*(ABILITIES[kind][key] for key in keys)):
         asked = wanted.overridden(**dict(zip(keys, choices, strict=True)))
         try:
-            plans.append(make_plan(spec, asked, device, capability=capability))
+            plans.append(make_plan(spec, asked, device, capability=capability, free=free))
         except ConfigError:
             continue  # these choices do not go together
     return plans

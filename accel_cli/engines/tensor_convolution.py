@@ -11,7 +11,8 @@ from accel_cli.cuda.device import cupy
 from accel_cli.cuda.streams import Branches
 from accel_cli.engines.base import Observe
 from accel_cli.engines.cuda_convolution import Sentences, WindowLists
-from accel_cli.engines.tensor_products import Room, TensorProducts, Values
+from accel_cli.engines.tensor_products import TensorProducts
+from accel_cli.engines.values import Room, Values
 from accel_cli.kernels.base import Runner
 from accel_cli.kernels.cast import cast
 from accel_cli.kernels.tensor_gemm import tensor_ids, tensor_windows

@@ -28,6 +28,7 @@ _USUAL: dict[str, dict[WgmmaTile | MmaTile, float]] = {
         mma_gemm.DEFAULT: 0.95,
         mma_gemm.SHALLOW: 0.9,
         mma_gemm.SMALL: 0.7,
+        mma_gemm.TIGHT: 0.65,
     },
 }
 
@@ -49,8 +50,12 @@ class TensorTiles:
         batch: int = 1,
     ) -> WgmmaTile | MmaTile:
         """The tile for `batch` products [rows, columns] of rows of a kind."""
-        legal = [tile for tile in self._usual if tile.legal(operands, self._limit, source)]
+        legal = self.legal(operands, source)
         return max(legal, key=lambda tile: self._usual[tile] * self._used(tile, rows, columns, batch))
+
+    def legal(self, operands: Operands, source: Source) -> list[WgmmaTile | MmaTile]:
+        """Those that such operands may take."""
+        return [tile for tile in self._usual if tile.legal(operands, self._limit, source)]
 
     def _used(self, tile: WgmmaTile | MmaTile, rows: int, columns: int, batch: int) -> float:
         """The share of the device's work that becomes results: a processor takes one block at a time."""

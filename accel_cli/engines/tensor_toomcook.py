@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from accel_cli.cuda.buffers import empty
-from accel_cli.engines.tensor_products import Room, TensorProducts
+from accel_cli.engines.tensor_products import TensorProducts
+from accel_cli.engines.values import Room
 from accel_cli.kernels.base import Runner
 from accel_cli.kernels.tensor_gemm import tensor_batched
 from accel_cli.kernels.transpose import transpose

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from accel_cli.cuda.device import DeviceFacts
+from accel_cli.engines.tensor_tiles import TensorTiles
 from accel_cli.engines.tuned import Product, findings
 from accel_cli.kernels.base import ceil_div
 from accel_cli.kernels.sgemm_tile import USUAL, Tile, shared_limit
@@ -27,6 +28,10 @@ class Tiles:
         """Whatever may be chosen; first those that take longest to compile: that make most a thread."""
         known = [one.tile for tuned in self._tuned for one in tuned.products]
         return sorted({*known, *self._usual}, key=lambda tile: -tile.thread_rows * tile.thread_columns)
+
+    def tensor(self, kernel: str) -> TensorTiles:
+        """Those of "wgmma" or "mma", for products on tensor cores."""
+        return TensorTiles(kernel, self.device)
 
     def choose(self, rows: int, columns: int, depth: int, batch: int = 1) -> Tile:
         """The tile for `batch` products of [rows, depth] and [depth, columns]."""

@@ -8,7 +8,8 @@ import os
 import re
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from accel_cli import resources
@@ -80,6 +81,15 @@ class Tuned:
         found = min(alike, key=lambda pair: pair[0], default=None)
         return found[1] if found is not None and found[0] <= _REACH else None
 
+    def tiles(self, columns: int, depth: int, batch: int) -> list[Tile]:
+        """Those found for such products, whatever their rows."""
+        sizes = columns, depth, batch
+        return [
+            one.tile
+            for one in self.products
+            if (one.product.columns, one.product.depth, one.product.batch) == sizes
+        ]
+
     def sizes(self, spec: ModelSpec, convolution: str) -> Sizes | None:
         """What was found for a network under a plan's convolution."""
         name = network(spec)
@@ -150,6 +160,16 @@ def findings(device: DeviceFacts) -> Iterator[Tuned]:
                     AccelWarning,
                     stacklevel=1,  # one place for all who ask, so that it is said once
                 )
+
+
+def findings_for(device: DeviceFacts) -> Iterator[Tuned]:
+    """Of every device that there is a file of, whatever its name, where its tiles suit `device`."""
+    for path in sorted(
+        (*own_file(device).parent.glob("*.yaml"), *shipped_file(device).parent.glob("*.yaml"))
+    ):
+        with suppress(ConfigError):  # another kind of device, or damaged, which is said where it is used
+            name = Section(path, read_yaml(path)).text("device")
+            yield load_tuned(path, replace(device, name=name))
 
 
 def load_tuned(path: Path, device: DeviceFacts) -> Tuned:
