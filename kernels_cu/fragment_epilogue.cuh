@@ -10,17 +10,29 @@
 #define EPILOGUE_STORE 0         // y[m, column + n] = value
 #define EPILOGUE_RELU 1          // y[m, column + n] = max(value, 0); a NaN stays a NaN
 #define EPILOGUE_GETMAX 2        // y[owners[m], column + n] = the largest of these over m, and of what was there
-#define EPILOGUE_EXPERTS 3       // n = hidden * EXPERTS + e: y[m, column + hidden] = sum_e gate[m, e] * value
-#define EPILOGUE_EXPERTS_RELU 4  // the same of max(sum_e .., 0)
+#define EPILOGUE_RESIDUAL 3      // y[m, column + n] = max(value, 0) + a[m, n], for rows of as many values as columns
+#define EPILOGUE_EXPERTS 4       // n = hidden * EXPERTS + e: y[m, column + hidden] = sum_e gate[m, e] * value
+#define EPILOGUE_EXPERTS_RELU 5  // the same of max(sum_e .., 0)
 
-#if !defined(EPILOGUE) || !defined(BIAS) || !defined(EXPERTS)
-#error "EPILOGUE, BIAS or EXPERTS not defined"
+#if !defined(EPILOGUE) || !defined(BIAS) || !defined(EXPERTS) || !defined(TYPE) || !defined(SPLIT)
+#error "EPILOGUE, BIAS, EXPERTS, TYPE or SPLIT not defined"
+#endif
+
+#if TYPE == 0
+using Operand = __half;
+using Operands = __half2;
+#elif TYPE == 1
+using Operand = __nv_bfloat16;
+using Operands = __nv_bfloat162;
+#else
+using Operand = float;
+using Operands = float2;
 #endif
 
 static_assert(EPILOGUE != EPILOGUE_GETMAX || OUTPUT == OUTPUT_FP32, "the largest are found among floats");
 static_assert(EXPERTS == 1 || EXPERTS == 2 || EXPERTS == 4, "two lanes hold all experts of a value");
 
-// Where the sums belong. y, gate and owners are those of the block's first row; with EPILOGUE_GETMAX y is all of the
+// Where the sums belong. y, x, gate and owners are those of the block's first row; with EPILOGUE_GETMAX y is all of the
 // features, whose rows the owners are.
 struct FragmentPlace {
     int row, column;    // of the first sum: the row in the block, a multiple of 8 among all columns
@@ -28,6 +40,9 @@ struct FragmentPlace {
     Y* y;               // from `column` of the output on
     int stride;         // the length of a row of y
     long long y_low;    // from a value's high half to its low one
+    const Operand* x;   // what was multiplied; read with EPILOGUE_RESIDUAL only
+    int x_row;          // the length of a row of x
+    long long x_low;    // as y_low, with SPLIT
     float scale;
     const float* bias;
     const float* gate;
@@ -190,6 +205,30 @@ __device__ __forceinline__ void store_largest(const float (&sums)[NT][4], const 
 
 __device__ __forceinline__ float rectified(float value) { return value < 0.0f ? 0.0f : value; }
 
+#if EPILOGUE == EPILOGUE_RESIDUAL
+// Rows of x begin at multiples of 16 bytes: two neighbours are read at once, the second one from the padding at the end.
+template <int NT>
+__device__ __forceinline__ void add_rows(float (&sums)[NT][4], const FragmentPlace& place) {
+    const int column = place.column + threadIdx.x % 4 * 2, left = place.columns - column;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        const int row = place.row + half * 8 + threadIdx.x % 32 / 4;
+        if (row >= place.rows) continue;
+        const Operand* const x = place.x + static_cast<long long>(row) * place.x_row + column;
+#pragma unroll
+        for (int j = 0; j < NT; ++j) {
+            if (j * 8 >= left) break;
+#pragma unroll
+            for (int part = 0; part < (SPLIT ? 2 : 1); ++part) {
+                const Operands both = *reinterpret_cast<const Operands*>(x + part * place.x_low + j * 8);
+                sums[j][half * 2] += static_cast<float>(both.x);
+                sums[j][half * 2 + 1] += static_cast<float>(both.y);
+            }
+        }
+    }
+}
+#endif
+
 #if EPILOGUE >= EPILOGUE_EXPERTS
 __device__ __forceinline__ float finished(float total) {
     return EPILOGUE == EPILOGUE_EXPERTS_RELU ? rectified(total) : total;
@@ -265,12 +304,15 @@ __device__ __forceinline__ void finish(float (&sums)[NT][4], const FragmentPlace
 #elif EPILOGUE >= EPILOGUE_EXPERTS
     store_experts(sums, place);
 #else
-#if EPILOGUE == EPILOGUE_RELU
+#if EPILOGUE == EPILOGUE_RELU || EPILOGUE == EPILOGUE_RESIDUAL
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) sums[j][i] = rectified(sums[j][i]);
     }
+#endif
+#if EPILOGUE == EPILOGUE_RESIDUAL
+    add_rows(sums, place);
 #endif
 #ifdef GATHERS
     if constexpr (NT % 4 == 0) {

@@ -5,7 +5,7 @@
 //   ids     int32    [tokens]             ROWS 2
 //   packed  operands [depth / BK, packed_row, 128 bytes]   the weights, from pack_tiles
 //   bias    float32  [columns]            with BIAS 1
-//   gate    float32  [rows, EXPERTS]      EPILOGUE 3, 4
+//   gate    float32  [rows, EXPERTS]      EPILOGUE 4, 5
 //   owners  int32    [rows]               each row's row of y, equal ones together; EPILOGUE 2
 //   y       OUTPUT   [.., stride]         from `column` on: see fragment_epilogue.cuh
 //
@@ -22,6 +22,8 @@
 #ifndef ROWS
 #error "ROWS not defined"
 #endif
+
+static_assert(EPILOGUE != EPILOGUE_RESIDUAL || ROWS == ROWS_MATRIX, "rows that lie one after the other");
 
 using Sums = float[MT][NT][4];
 
@@ -152,6 +154,9 @@ mma_gemm(const unsigned char* __restrict__ a, const int* __restrict__ starts, co
     if (EPILOGUE != EPILOGUE_GETMAX) place.y += block_row * stride;
     place.stride = stride;
     place.y_low = y_low;
+    place.x = reinterpret_cast<const Operand*>(a) + blockIdx.z * a_step + block_row * a_row;
+    place.x_row = a_row;
+    place.x_low = a_low;
     place.scale = scale;
     place.bias = bias;
     place.gate = gate + (EPILOGUE >= EPILOGUE_EXPERTS ? block_row * EXPERTS : 0);

@@ -5,7 +5,7 @@
 //   ids     int32   [tokens]              ROWS 2
 //   packed  float32 [depth, packed_row]   the weights, k-major; packed_row is a multiple of 4, at least `columns`
 //   bias    float32 [columns]             with BIAS 1
-//   gate    float32 [rows, EXPERTS]       EPILOGUE 3
+//   gate    float32 [rows, EXPERTS]       EPILOGUE 4
 //   owners  int32   [rows]                each row's row of y, equal ones together; EPILOGUE 2
 //   y       float32 [..., stride]         from `column` on: see EPILOGUE in sgemm_epilogue.cuh
 //
@@ -19,6 +19,8 @@
 #if !defined(ROWS) || !defined(EPILOGUE) || !defined(BIAS) || !defined(EXPERTS)
 #error "ROWS, EPILOGUE, BIAS or EXPERTS not defined"
 #endif
+
+static_assert(EPILOGUE != EPILOGUE_RESIDUAL || ROWS == ROWS_MATRIX, "rows that lie one after the other");
 
 // Of a thread, about, and enough: sums, two sets of operands, addresses; and more where rows must be found.
 constexpr int FINDING = ROWS == ROWS_IDS ? 16 : ROWS == ROWS_WINDOWS ? 4 : 0;
@@ -102,8 +104,11 @@ sgemm(const float* __restrict__ a, const int* __restrict__ starts, const int* __
 #if EPILOGUE == EPILOGUE_EXPERTS
     store_experts(sums, place, gate + block_row * EXPERTS);
 #else
-#if EPILOGUE == EPILOGUE_RELU
+#if EPILOGUE == EPILOGUE_RELU || EPILOGUE == EPILOGUE_RESIDUAL
     apply_relu(sums);
+#endif
+#if EPILOGUE == EPILOGUE_RESIDUAL
+    add_rows(sums, place, a + blockIdx.z * a_step + block_row * depth);
 #endif
     store(sums, place);
 #endif

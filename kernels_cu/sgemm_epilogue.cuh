@@ -4,10 +4,11 @@
 #include "largest.cuh"
 #include "sgemm_tile.cuh"
 
-#define EPILOGUE_STORE 0    // y[m, column + n] = sum
-#define EPILOGUE_RELU 1     // y[m, column + n] = max(sum, 0); a NaN stays a NaN
-#define EPILOGUE_GETMAX 2   // y[owners[m], column + n] = the largest of these over m, and of what was there
-#define EPILOGUE_EXPERTS 3  // n = hidden * EXPERTS + e: y[m, column + hidden] = sum_e gate[m, e] * sum
+#define EPILOGUE_STORE 0     // y[m, column + n] = sum
+#define EPILOGUE_RELU 1      // y[m, column + n] = max(sum, 0); a NaN stays a NaN
+#define EPILOGUE_GETMAX 2    // y[owners[m], column + n] = the largest of these over m, and of what was there
+#define EPILOGUE_RESIDUAL 3  // y[m, column + n] = max(sum, 0) + a[m, n], for rows of as many values as columns
+#define EPILOGUE_EXPERTS 4   // n = hidden * EXPERTS + e: y[m, column + hidden] = sum_e gate[m, e] * sum
 
 // Where a thread's sums belong: its first row in its block, and its first column. Pointers are the block's.
 struct Place {
@@ -40,6 +41,19 @@ __device__ __forceinline__ void apply_relu(Sums& sums) {
     for (int m = 0; m < TM; ++m) {
 #pragma unroll
         for (int n = 0; n < TN; ++n) sums[m][n] = sums[m][n] < 0.0f ? 0.0f : sums[m][n];
+    }
+}
+
+// x is what was multiplied, from the block's first row on.
+__device__ __forceinline__ void add_rows(Sums& sums, const Place& place, const float* x) {
+#pragma unroll
+    for (int m = 0; m < TM; ++m) {
+        if (place.row_of(m) >= place.rows) continue;
+        const float* const row = x + static_cast<long long>(place.row_of(m)) * place.columns;
+#pragma unroll
+        for (int n = 0; n < TN; ++n) {
+            if (place.column_of(n) < place.columns) sums[m][n] += row[place.column_of(n)];
+        }
     }
 }
 

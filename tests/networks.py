@@ -59,6 +59,8 @@ SENTIMENT = replace(
     expert_hidden=32,
     fully_connected=(16, 2),
 )
+# Of as many values before as after its first layers, around which shortcuts lead; more than `skinny` takes.
+RESIDUAL = replace(RAGGED, expert_hidden=20, fully_connected=(20, 20, 7, 2), residual=(0, 1))
 # The edges: one filter of one width, one expert, nothing hidden, one label more.
 SMALLEST = replace(
     RAGGED,

@@ -17,6 +17,7 @@ from accel_cli.kernels.tensor_gemm import (
     tensor_gemm,
     tensor_ids,
     tensor_packed,
+    tensor_residual,
     tensor_windows,
 )
 from accel_cli.kernels.tensor_operands import Operands, Packed, Type, halves, step
@@ -74,6 +75,12 @@ def products(of: Operands, tile: TensorTile) -> Iterator[Call]:
         )
 
 
+def shortcut(run: Runner, of: Operands, tile: TensorTile) -> None:
+    width = TAPS * step(of.type)
+    x, y = values(of, 5, width), values(of, 5, width)
+    tensor_residual(run, x, weights(of, width), f(width), y, tile=tile, output=of.stored)
+
+
 def packed_rows(run: Runner, of: Operands, tile: TensorTile) -> None:
     a, y = values(of, TAPS, 8, step(of.type)), values(of, 5, 7)
     tensor_packed(run, a, weights(of, 7), f(7), y, tile=tile, output=of.stored, relu=True)
@@ -95,4 +102,7 @@ TENSOR_CALLS: list[tuple[str, Call]] = [
     ),
     *(("mma_gemm", partial(rows, of=of, tile=mma_gemm.SMALL)) for of in (HALF, BF16, TF32, SPLIT)),
     *(("wgmma_gemm", partial(rows, of=of, tile=wgmma_gemm.LARGE)) for of in (BF16, TF32)),
+    *(("mma_gemm", partial(shortcut, of=of, tile=mma_gemm.DEFAULT)) for of in (HALF, BF16, TF32, SPLIT)),
+    *(("wgmma_gemm", partial(shortcut, of=of, tile=wgmma_gemm.LARGE)) for of in (HALF, BF16, TF32)),
+    ("wgmma_gemm", partial(shortcut, of=SPLIT, tile=wgmma_gemm.SPLIT)),
 ]

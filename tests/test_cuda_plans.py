@@ -15,9 +15,12 @@ from accel_cli.cuda.streams import Branches
 from accel_cli.engines import cuda
 from accel_cli.engines.cuda import CudaEngine
 from accel_cli.errors import DeviceError
+from accel_cli.kernels.base import Launch
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.reference import forward
 from accel_cli.numeric import compare
+
+QUICK = ("naive products of stored windows", "side by side, as a graph")
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +55,13 @@ def test_tokens(name: str, way: dict[str, Any]) -> None:
     check(engine_of(spec, way), spec, networks.sentences(spec, networks.lengths_of(spec, 8, 0), 0))
 
 
-@pytest.mark.parametrize("way", networks.WAYS.values(), ids=list(networks.WAYS))
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(way, id=name, marks=() if name in QUICK else pytest.mark.extras)
+        for name, way in networks.WAYS.items()
+    ],
+)
 def test_embeddings(way: dict[str, Any]) -> None:
     spec = networks.RAGGED
     batch = networks.sentences(spec, [9] * 7)
@@ -136,10 +145,55 @@ def test_a_side_stream_is_waited_for_after_an_error() -> None:
     assert done == [True]
 
 
+@pytest.mark.extras
 def test_one_expert_and_one_filter() -> None:
     spec = networks.SMALLEST
     for way in networks.WAYS.values():
         check(engine_of(spec, way), spec, networks.sentences(spec, [1, 3, 2]))
+
+
+@pytest.mark.parametrize(
+    ("width", "way"),  # 6 outputs are for `skinny` even where the product is sgemm
+    [
+        (20, "naive products of stored windows"),
+        (20, "implicit"),
+        (6, "implicit"),
+        pytest.param(20, "sgemm, nothing fused", marks=pytest.mark.extras),
+        pytest.param(20, "tiled products", marks=pytest.mark.extras),
+        pytest.param(20, "side by side, as a graph", marks=pytest.mark.extras),
+    ],
+)
+def test_shortcuts(width: int, way: str) -> None:
+    outputs = width, width, 7, 2
+    spec = networks.replace(networks.RESIDUAL, expert_hidden=width, fully_connected=outputs)
+    check(engine_of(spec, networks.WAYS[way]), spec, networks.sentences(spec, [9, 5, 7]))
+
+
+def test_a_shortcut_behind_folded_experts() -> None:
+    spec = networks.replace(networks.RESIDUAL, residual=(1,))
+    way = {**networks.FUSED, "experts": "folded"}
+    check(engine_of(spec, way), spec, networks.sentences(spec, [9, 5, 7]))
+
+
+def test_a_shortcut_is_the_end_of_a_product_or_one_kernel_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    launched: list[str] = []
+
+    class Noting(fake_cupy.Launcher):
+        def __call__(self, launch: Launch, *arguments: Any) -> None:
+            launched.append(launch.kernel.name)
+            super().__call__(launch, *arguments)
+
+    monkeypatch.setattr(cuda, "Launcher", Noting)
+    spec = networks.RESIDUAL
+    for way, tail in {
+        "naive products of stored windows": ["linear", "relu_add"] * 2 + ["linear", "relu", "linear"],
+        "implicit": ["sgemm", "sgemm", "skinny", "relu", "skinny"],
+    }.items():
+        engine = engine_of(spec, networks.WAYS[way])
+        launched.clear()
+        engine.submit(networks.sentences(spec, [9, 5])).result()
+        head = [name for name in launched if name not in ("softmax", "argmax")]
+        assert head[-len(tail) :] == tail
 
 
 def test_more_experts_than_an_epilogue_weighs() -> None:

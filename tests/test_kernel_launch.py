@@ -28,9 +28,17 @@ from accel_cli.kernels.im2col import im2col
 from accel_cli.kernels.linear import linear
 from accel_cli.kernels.pack_taps import pack_taps
 from accel_cli.kernels.relu import relu
+from accel_cli.kernels.relu_add import relu_add
 from accel_cli.kernels.scale_add import scale_add
-from accel_cli.kernels.sgemm import sgemm, sgemm_batched, sgemm_experts, sgemm_ids, sgemm_windows
-from accel_cli.kernels.skinny import skinny
+from accel_cli.kernels.sgemm import (
+    sgemm,
+    sgemm_batched,
+    sgemm_experts,
+    sgemm_ids,
+    sgemm_residual,
+    sgemm_windows,
+)
+from accel_cli.kernels.skinny import skinny, skinny_scores, skinny_softmax
 from accel_cli.kernels.softmax import softmax
 from accel_cli.kernels.text_common import Count
 from accel_cli.kernels.text_ends import text_ends
@@ -40,6 +48,8 @@ from accel_cli.kernels.text_lines import text_lines
 from accel_cli.kernels.text_lookup import Tokens, Words, text_lookup
 from accel_cli.kernels.text_marks import text_marks
 from accel_cli.kernels.text_offsets import text_offsets
+from accel_cli.kernels.text_points import text_points
+from accel_cli.kernels.text_rows import POINTS, text_rows
 from accel_cli.kernels.text_sums import text_sums
 from accel_cli.kernels.toomcook_input import Chunks, toomcook_channels, toomcook_ids
 from accel_cli.kernels.toomcook_output import toomcook_output
@@ -160,6 +170,11 @@ def measure(run: Recorder) -> None:
     text_lengths(run, b(9), i(5), i(5), i(6), i(6), i(1), b(5), b(5), (1, 2, 128))
 
 
+def score(run: Recorder) -> None:
+    at = i(2 * 2 + POINTS + 1)
+    text_points(run, f(5, 2), f(5, 2), i(5), at, i(5), i(1), i(2), i(8))
+
+
 Call = Callable[[Recorder], None]
 
 # What the engine calls a kernel with, for each set of constants that follows from it.
@@ -181,15 +196,18 @@ CALLS: list[tuple[str, Call]] = [
     ("linear", lambda run: linear(run, f(5, 3), f(2, 3), f(2), f(5, 2))),
     ("pack_taps", lambda run: pack_taps(run, f(6, 4, 3), f(12, 8))),
     ("relu", lambda run: relu(run, f(5, 3))),
+    ("relu_add", lambda run: relu_add(run, f(5, 3), f(5, 3), f(3), f(5, 3))),
     ("scale_add", lambda run: scale_add(run, f(5, 2), f(2, 5, 7), f(5, 7))),
     ("sgemm", lambda run: sgemm(run, f(5, 3), f(3, 4), f(2), f(5, 2))),
     ("sgemm", lambda run: sgemm(run, f(5, 3), f(3, 4), f(2), f(5, 2), relu=True)),
+    ("sgemm", lambda run: sgemm_residual(run, f(5, 3), f(3, 4), f(3), f(5, 3))),
     ("sgemm", lambda run: sgemm_batched(run, f(2, 5, 3), f(2, 3, 4), f(2, 5, 4))),
     ("sgemm", lambda run: sgemm_windows(run, f(9, 16), i(5), i(5), f(48, 8), f(6), f(2, 9), 3)),
     ("sgemm", lambda run: sgemm_ids(run, i(9), f(40, 16), i(5), i(5), f(48, 8), f(6), f(2, 9), 3)),
     ("sgemm", lambda run: sgemm_experts(run, f(5, 3), f(5, 4), f(3, 28), f(28), f(5, 7))),
-    ("skinny", lambda run: skinny(run, f(5, 3), f(2, 3), f(2), f(5, 2))),
-    ("skinny", lambda run: skinny(run, f(5, 3), f(4, 3), f(4), f(5, 4))),
+    ("skinny", lambda run: skinny(run, f(5, 4), f(2, 4), f(2), f(5, 2))),
+    ("skinny", lambda run: skinny_softmax(run, f(5, 4), f(4, 4), f(4), f(5, 4))),
+    ("skinny", lambda run: skinny_scores(run, f(5, 4), f(2, 4), f(2), f(5, 2), f(5, 2), i(5))),
     ("softmax", lambda run: softmax(run, f(5, 3), f(5, 3))),
     ("text_ends", lambda run: text_ends(run, u(1, 128), u(1, 128), i(1), i(1), i(5), i(5))),
     ("text_invalid", lambda run: text_invalid(run, b(9), 9, i(6))),
@@ -198,6 +216,8 @@ CALLS: list[tuple[str, Call]] = [
     ("text_lookup", look_up),
     ("text_marks", lambda run: text_marks(run, b(9), 9, u(1, 128), u(1, 128), u(1, 128), i(1), 128)),
     ("text_offsets", lambda run: text_offsets(run, i(5), i(6), i(1), i(6), i(30), 1, 1)),
+    ("text_points", score),
+    ("text_rows", lambda run: text_rows(run, i(5), i(5), i(1), i(2 * 2 + POINTS + 1), b(90), b(200))),
     ("text_sums", lambda run: text_sums(run, i(9), i(6), Count.LINES)),
     ("toomcook_input", lambda run: toomcook_ids(run, i(32), f(40, 8), chunks(), f(18, 16), f(18, 2, 8))),
     ("toomcook_input", lambda run: toomcook_ids(run, i(32), f(40, 7), chunks(), f(18, 16), f(18, 2, 7))),

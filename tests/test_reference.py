@@ -47,9 +47,12 @@ def loops(spec: ModelSpec, weights: Weights, sentence: Rows) -> dict[str, Any]:
         sum(gate[e] * outputs[e][i] for e in range(spec.experts)) for i in range(spec.expert_hidden)
     ]
     for index, layer in enumerate(weights.fully_connected):
-        values = linear(values, layer)
+        inputs, values = values, linear(values, layer)
         if index < len(weights.fully_connected) - 1:
-            values = found[f"fc.{index}"] = [max(value, 0.0) for value in values]
+            values = [max(value, 0.0) for value in values]
+            if index in spec.residual:
+                values = [value + x for value, x in zip(values, inputs, strict=True)]
+            found[f"fc.{index}"] = values
     found["logits"] = values
     return found
 
@@ -72,9 +75,10 @@ def token_rows(weights: Weights, batch: TokenBatch) -> list[Rows]:
     ]
 
 
-@pytest.mark.parametrize("name", ["ragged", "smallest"])
-def test_tokens(name: str) -> None:
-    spec = networks.NETWORKS[name]
+@pytest.mark.parametrize(
+    "spec", [networks.RAGGED, networks.SMALLEST, networks.RESIDUAL], ids=["ragged", "smallest", "residual"]
+)
+def test_tokens(spec: ModelSpec) -> None:
     weights = networks.weights_of(spec)
     batch = networks.sentences(spec, networks.lengths_of(spec, 4))
     check(spec, weights, batch, token_rows(weights, batch))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -14,12 +15,14 @@ from threadpoolctl import ThreadpoolController
 
 from accel_cli.batches import Batch, Floats, Predictions, TokenBatch
 from accel_cli.cuda.stopwatch import Span
-from accel_cli.engines.base import Observe, Plan
+from accel_cli.engines.base import NOT_FINITE, Observe, Plan, TextSlot
 from accel_cli.engines.cpu_convolution import FoldedConvolution, Im2colConvolution, product
 from accel_cli.errors import DeviceError
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.folding import fold_experts
 from accel_cli.model.weights import Layer, Weights
+from accel_cli.text.rows import Formatter
+from accel_cli.text.tokenizer import Tokenizer
 
 _SMALLEST_PIECE = 64  # sentences that are worth a thread of their own
 
@@ -45,7 +48,7 @@ class Dense:
 class Head:
     """Everything after the features: gate, experts and the fully connected layers."""
 
-    def __init__(self, weights: Weights, experts: str) -> None:
+    def __init__(self, spec: ModelSpec, weights: Weights, experts: str) -> None:
         first, *rest = weights.fully_connected
         self._gate = Dense(weights.gate)
         self._experts = len(weights.experts)
@@ -62,6 +65,7 @@ class Head:
             self._first = Dense(first)
         self._folded = experts == "folded"
         self._rest = [Dense(layer) for layer in rest]
+        self._residual = spec.residual
 
     def logits(self, features: Floats, observe: Observe) -> Floats:
         """Logits [sentences, labels]."""
@@ -73,11 +77,13 @@ class Head:
             mixture += gate[:, expert : expert + 1] * outputs[:, expert]
         if not self._folded:
             observe("experts", mixture)
-        values = self._first(mixture)
+        inputs, values = mixture, self._first(mixture)
         for index, layer in enumerate(self._rest):
             values = np.maximum(values, 0.0)
+            if index in self._residual:
+                values += inputs
             observe(f"fc.{index}", values)
-            values = layer(values)
+            inputs, values = values, layer(values)
         observe("logits", values)
         return values
 
@@ -120,7 +126,7 @@ class CpuEngine:
         self.plan = plan
         convolution = FoldedConvolution if plan.convolution == "folded" else Im2colConvolution
         self._convolution = convolution(spec, weights)
-        self._head = Head(weights, plan.experts)
+        self._head = Head(spec, weights, plan.experts)
         # products are small and workers many: BLAS threads inside them would cost far more than they bring
         self._blas = ThreadpoolController().select(user_api="blas")
         self._workers = ThreadPoolExecutor(plan.streams, thread_name_prefix="accel-cpu")
@@ -129,6 +135,12 @@ class CpuEngine:
         """Start a batch of at least one sentence."""
         pieces = self._cut(batch)
         return CpuTicket(pieces, [self._workers.submit(self._logits, piece.batch) for piece in pieces])
+
+    def text_slots(
+        self, tokenizer: Tokenizer, formatter: Formatter, size: int
+    ) -> AbstractContextManager[list[TextSlot]]:
+        """None: everything is the host's here."""
+        return nullcontext([])
 
     def trace(self, batch: Batch) -> dict[str, npt.NDArray[np.float32]]:
         """The checkpoints that this plan computes."""
@@ -166,15 +178,15 @@ class CpuEngine:
             observe("features", features)
             logits = self._head.logits(features, observe)
         if not np.isfinite(logits).all():
-            raise DeviceError(
-                "the model computed NaN or infinity; check the input embeddings and the weights"
-            )
+            raise DeviceError(NOT_FINITE)
         return logits
 
     def _cut(self, batch: Batch) -> list[_Piece]:
         """About equal shares of a batch for each worker, of sentences of like length."""
         order, ordered = _by_length(batch)
-        count = max(1, min(self.plan.streams, len(batch) // _SMALLEST_PIECE))
+        count = min(self.plan.streams, len(batch) // _SMALLEST_PIECE)
+        if count <= 1:
+            return [_Piece(ordered, order)]
         if isinstance(ordered, TokenBatch):
             cuts = np.searchsorted(ordered.offsets, np.linspace(0, ordered.offsets[-1], count + 1)[1:-1])
         else:

@@ -13,12 +13,15 @@ from accel_cli.cuda.buffers import empty
 from accel_cli.cuda.device import cupy
 from accel_cli.cuda.ranges import named
 from accel_cli.engines.base import Observe
+from accel_cli.engines.cuda_outputs import Outputs
 from accel_cli.engines.cuda_products import Products
+from accel_cli.engines.cuda_shortcuts import Shortcuts
+from accel_cli.engines.values import Values
 from accel_cli.kernels.base import Runner
 from accel_cli.kernels.relu import relu
 from accel_cli.kernels.scale_add import scale_add
 from accel_cli.kernels.sgemm import WEIGHED, sgemm_experts
-from accel_cli.kernels.softmax import softmax
+from accel_cli.kernels.tensor_operands import Output
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.folding import expert_layers
 from accel_cli.model.weights import Layer, Weights
@@ -32,10 +35,13 @@ class HeadBuffers:
     experts: Any
     mixture: Any
     hidden: list[Any]
+    shortcuts: Any
 
 
 class Head:
     """`folded` experts have gone into the first fully connected layer (see model.folding)."""
+
+    reads = Output.FP32
 
     def __init__(
         self, spec: ModelSpec, weights: Weights, products: Products, run: Runner, *, folded: bool
@@ -50,7 +56,10 @@ class Head:
         else:
             self._experts = _Separate(weights.gate, layers, products, run)
         self._dense = [products.prepare(layer.weight, layer.bias) for layer in dense]
-        self._names = [f"fc.{number + folded}" for number in range(len(dense) - 1)]
+        self._numbers = range(int(folded), len(dense) - 1 + folded)  # of the hidden ones
+        self._residual = spec.residual
+        with_shortcut = [self._dense[number - folded] for number in spec.residual]
+        self._shortcuts = Shortcuts(with_shortcut, products, run)
 
     def buffers(self, sentences: int) -> HeadBuffers:
         """Room for at most so many sentences."""
@@ -59,33 +68,38 @@ class Head:
             self._experts.buffer(sentences),
             empty(sentences, self._outputs),
             [empty(sentences, len(layer.bias)) for layer in self._dense[:-1]],
+            self._shortcuts.room(sentences),
         )
 
-    def __call__(self, features: Any, buffers: HeadBuffers, logits: Any, observe: Observe) -> None:
-        """logits [sentences, labels] of features [sentences, widths * filters]."""
-        sentences = len(features)
-        gate, values = buffers.gate[:sentences], buffers.mixture[:sentences] if self._dense else logits
+    def __call__(self, features: Values, buffers: HeadBuffers, outputs: Outputs, observe: Observe) -> None:
+        """All outputs of features [sentences, widths * filters] in fp32."""
+        x, sentences = features.array, len(outputs.labels)
+        gate = buffers.gate[:sentences]
+        values = buffers.mixture[:sentences] if self._dense else outputs.logits
         with named("gate"):
-            self._products(features, self._experts.gate, gate)
-            softmax(self._run, gate, gate)
+            self._products.softmax(x, self._experts.gate, gate)
         observe("gate", gate[:, : self._experts.count])
         with named("experts"):
-            self._experts(features, gate, buffers.experts, values)
+            self._experts(x, gate, buffers.experts, values)
         if not self._folded:
             observe("experts", values)
         elif self._dense:
             relu(self._run, values)
             observe("fc.0", values)
-        for name, layer, room in zip(self._names, self._dense[:-1], buffers.hidden, strict=True):
+        for number, layer, room in zip(self._numbers, self._dense[:-1], buffers.hidden, strict=True):
             y = room[:sentences]
-            with named(name):
-                self._products(values, layer, y, rectify=True)
-            observe(name, y)
+            with named(f"fc.{number}"):
+                if number in self._residual:
+                    self._shortcuts(values, layer, buffers.shortcuts, y)
+                else:
+                    self._products(values, layer, y, rectify=True)
+            observe(f"fc.{number}", y)
             values = y
         if self._dense:
-            with named("logits"):
-                self._products(values, self._dense[-1], logits)
-        observe("logits", logits)
+            self._products.score(values, self._dense[-1], outputs)
+        else:
+            outputs.score(self._run)
+        observe("logits", outputs.logits)
 
 
 @dataclass(frozen=True)

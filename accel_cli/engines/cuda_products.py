@@ -10,6 +10,8 @@ import numpy as np
 
 from accel_cli.batches import Floats
 from accel_cli.cuda.device import cupy
+from accel_cli.cuda.ranges import named
+from accel_cli.engines.cuda_outputs import Outputs
 from accel_cli.engines.tiles import Tiles
 from accel_cli.kernels import skinny as skinny_kernel
 from accel_cli.kernels.base import Runner, ceil_div
@@ -17,8 +19,9 @@ from accel_cli.kernels.gemm_tiled import gemm_tiled
 from accel_cli.kernels.linear import linear
 from accel_cli.kernels.pack_taps import pack_taps
 from accel_cli.kernels.relu import relu
-from accel_cli.kernels.sgemm import sgemm
-from accel_cli.kernels.skinny import skinny
+from accel_cli.kernels.sgemm import sgemm, sgemm_residual
+from accel_cli.kernels.skinny import skinny, skinny_scores, skinny_softmax
+from accel_cli.kernels.softmax import softmax
 
 PLAIN: dict[str, Callable[..., None]] = {"naive": linear, "tiled": gemm_tiled, "sgemm": skinny}
 
@@ -36,7 +39,7 @@ class Dense:
 
 
 class Products:
-    """Prepares layers at load, and multiplies by them; `fused` leaves ReLU to the product's own kernel."""
+    """Prepares layers at load, and multiplies by them; `fused` leaves what follows to the same kernel."""
 
     def __init__(self, gemm: str, tiles: Tiles, run: Runner, *, fused: bool) -> None:
         self.gemm, self.tiles, self.fused, self._run = gemm, tiles, fused, run
@@ -64,3 +67,31 @@ class Products:
             PLAIN[self.gemm](run, x, layer.weight, layer.bias, y)
         if rectify and not fused:
             relu(run, y)
+
+    def adds(self, layer: Dense) -> bool:
+        """Whether `residual` takes the layer."""
+        return self.fused and layer.packed
+
+    def residual(self, x: Any, layer: Dense, y: Any) -> None:
+        """y = max(x times the layer, 0) + x, all [rows, width], in one kernel."""
+        tile = self.tiles.choose(len(x), len(layer.bias), x.shape[1])
+        sgemm_residual(self._run, x, layer.weight, layer.bias, y, tile=tile)
+
+    def softmax(self, x: Any, layer: Dense, y: Any) -> None:
+        """y [rows, outputs] = softmax of x times the layer."""
+        if self.fused and not layer.packed:
+            skinny_softmax(self._run, x, layer.weight, layer.bias, y)
+        else:
+            self(x, layer, y)
+            softmax(self._run, y, y)
+
+    def score(self, x: Any, layer: Dense, outputs: Outputs) -> None:
+        """All outputs, by the last layer."""
+        logits = outputs.logits
+        with named("logits"):
+            if self.fused and not layer.packed:
+                written = logits, outputs.scores, outputs.labels
+                skinny_scores(self._run, x, layer.weight, layer.bias, *written)
+                return
+            self(x, layer, logits)
+        outputs.score(self._run)

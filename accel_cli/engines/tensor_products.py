@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from accel_cli.batches import Floats
-from accel_cli.cuda.buffers import empty, zero
+from accel_cli.cuda.buffers import empty
 from accel_cli.cuda.device import cupy
+from accel_cli.cuda.ranges import named
+from accel_cli.engines.cuda_outputs import Outputs
 from accel_cli.engines.tensor_tiles import TensorTiles
+from accel_cli.engines.values import Room, Values
 from accel_cli.kernels.base import Runner
 from accel_cli.kernels.cast import cast
 from accel_cli.kernels.pack_tiles import pack_tiles, packed_shape, split_scale
-from accel_cli.kernels.skinny import WIDEST, skinny
-from accel_cli.kernels.tensor_gemm import tensor_gemm
-from accel_cli.kernels.tensor_operands import DTYPES, Operands, Output, Packed, Type, halves, output_step
+from accel_cli.kernels.skinny import WIDEST, skinny_scores, skinny_softmax
+from accel_cli.kernels.tensor_gemm import tensor_gemm, tensor_residual
+from accel_cli.kernels.tensor_operands import Operands, Output, Packed, Type
 
 # How each precision multiplies. Of split operands sums leave the tensor cores every so many of k: those cut
 # off as they add up, which would cost more than the split itself.
@@ -30,47 +32,11 @@ OPERANDS = {
 
 
 @dataclass(frozen=True)
-class Values:
-    """Rows of `width` values on the device, stored as `output`.
-
-    `array` is [rows, width and zeros behind], [2, ...] if split.
-    """
-
-    array: Any
-    width: int
-    output: Output
-
-    def floats(self) -> Floats:
-        """float32 [rows, width] on the host, once the device has them."""
-        array = cupy().asnumpy(self.array)[..., : self.width]
-        floats: Floats
-        if self.output == Output.BF16:
-            floats = (array.astype(np.uint32) << 16).view(np.float32)
-        elif self.output == Output.SPLIT:
-            floats = array.astype(np.float32).sum(axis=0)
-        else:
-            floats = array.astype(np.float32)
-        return floats
-
-
-class Room:
-    """Memory for at most so many rows of values, whose padding stays zero."""
-
-    def __init__(self, rows: int, width: int, output: Output) -> None:
-        step = 1 if output == Output.FP32 else output_step(output)
-        self._width, self._row, self._output = width, math.ceil(width / step) * step, output
-        self._memory = empty(math.prod(halves(output)) * rows * self._row, dtype=DTYPES[output])
-        zero(self._memory)
-
-    def rows(self, count: int) -> Values:
-        """The first so many rows."""
-        shape = (*halves(self._output), count, self._row)
-        return Values(self._memory[: math.prod(shape)].reshape(shape), self._width, self._output)
-
-
-@dataclass(frozen=True)
 class Narrow:
-    """A last layer of few outputs, computed in fp32: `weight` [outputs, inputs], `bias` [outputs]."""
+    """A layer of few outputs, computed in fp32: `weight` [outputs, inputs], `bias` [outputs].
+
+    It reads values of any kind; those of the layer before the last one are left in fp32 for it.
+    """
 
     weight: Any
     bias: Any
@@ -90,17 +56,24 @@ class Wide:
         return self.packed.operands.stored
 
 
+def narrow(weight: Floats, bias: Floats) -> Narrow:
+    """A narrow layer of weight [outputs, inputs] and bias [outputs] in host memory."""
+    return Narrow(cupy().asarray(np.ascontiguousarray(weight)), cupy().asarray(bias))
+
+
 class TensorProducts:
     """Prepares layers at load, and multiplies by them."""
 
     def __init__(self, precision: str, tiles: TensorTiles, run: Runner) -> None:
         self.operands, self.tiles, self._run = OPERANDS[precision], tiles, run
 
-    def prepare(self, weight: Floats, bias: Floats, *, last: bool) -> Narrow | Wide:
-        """A layer of weight [outputs, inputs] and bias [outputs]; the `last` one may have few outputs."""
-        if last and len(bias) <= WIDEST:
-            return Narrow(cupy().asarray(np.ascontiguousarray(weight)), cupy().asarray(bias))
+    def prepare(self, weight: Floats, bias: Floats) -> Wide:
+        """A layer of weight [outputs, inputs] and bias [outputs]."""
         return Wide(self.packed(weight[:, :, None]), cupy().asarray(bias))
+
+    def prepare_last(self, weight: Floats, bias: Floats) -> Narrow | Wide:
+        """The same of the last layer, which may have few outputs."""
+        return narrow(weight, bias) if len(bias) <= WIDEST else self.prepare(weight, bias)
 
     def packed(self, weight: Floats) -> Packed:
         """A weight [outputs, inputs, taps], in host memory, as the kernels read it."""
@@ -123,11 +96,29 @@ class TensorProducts:
         """y = x, float32 [rows, width]."""
         cast(self._run, x, y.array, y.output)
 
-    def __call__(self, x: Values, layer: Narrow | Wide, y: Values, *, rectify: bool = False) -> None:
-        """y = x times the layer, and ReLU if asked, but not of a narrow one."""
-        if isinstance(layer, Narrow):
-            skinny(self._run, x.array, layer.weight, layer.bias, y.array)
-            return
+    def __call__(self, x: Values, layer: Wide, y: Values, *, rectify: bool = False) -> None:
+        """y = x times the layer, and ReLU if asked."""
         packed = layer.packed
         tile = self.tiles.choose(x.array.shape[-2], packed.columns, packed.operands)
         tensor_gemm(self._run, x.array, packed, layer.bias, y.array, tile=tile, output=y.output, relu=rectify)
+
+    def residual(self, x: Values, layer: Wide, y: Values) -> None:
+        """y = max(x times the layer, 0) + x, added in fp32."""
+        packed = layer.packed
+        tile = self.tiles.choose(x.array.shape[-2], packed.columns, packed.operands)
+        tensor_residual(self._run, x.array, packed, layer.bias, y.array, tile=tile, output=y.output)
+
+    def softmax(self, x: Values, layer: Narrow, y: Any) -> None:
+        """y, float32 [rows, outputs] = softmax of x times the layer."""
+        skinny_softmax(self._run, x.array, layer.weight, layer.bias, y, x.output)
+
+    def score(self, x: Values, layer: Narrow | Wide, outputs: Outputs) -> None:
+        """All outputs, by the last layer: in one kernel if it is narrow."""
+        logits = outputs.logits
+        with named("logits"):
+            if isinstance(layer, Narrow):
+                written = logits, outputs.scores, outputs.labels
+                skinny_scores(self._run, x.array, layer.weight, layer.bias, *written, x.output)
+                return
+            self(x, layer, Values(logits, logits.shape[1], Output.FP32))
+        outputs.score(self._run)

@@ -19,6 +19,7 @@ from accel_cli.kernels import (
     pack_taps,
     pack_tiles,
     relu,
+    relu_add,
     scale_add,
     sgemm,
     skinny,
@@ -30,6 +31,8 @@ from accel_cli.kernels import (
     text_lookup,
     text_marks,
     text_offsets,
+    text_points,
+    text_rows,
     text_sums,
     toomcook_input,
     toomcook_output,
@@ -50,6 +53,7 @@ def variants() -> list[Launch]:
         embedding.geometry(1, 1),
         conv1d.geometry(1, 1),
         relu.geometry(1),
+        *relu_add.variants(),
         getmax.geometry(1, 1),
         concat.geometry(1, 1),
         linear.geometry(1, 1),
@@ -63,18 +67,18 @@ def variants() -> list[Launch]:
         gemm_tiled.geometry(1, 1),
         window_max.geometry(1, 1),
         *sgemm.variants(),
-        *(skinny.geometry(1, outputs) for outputs in (2, 4)),
+        *skinny.variants(),
         folded_scale.geometry(1),
         *(folded_table.geometry(1, table) for table in TableType),
         *folded_convolution.variants(),
-        *_text(),
+        *text(),
         *_toomcook(),
         *_tensor(),
     ]
 
 
-def _text() -> list[Launch]:
-    """The tokenizer's."""
+def text() -> list[Launch]:
+    """Those that read text and write rows."""
     by_tile_or_line = (
         text_ends,
         text_invalid,
@@ -83,8 +87,13 @@ def _text() -> list[Launch]:
         text_lookup,
         text_marks,
         text_offsets,
+        text_rows,
     )
-    return [*(kernel.geometry(1) for kernel in by_tile_or_line), text_sums.geometry()]
+    return [
+        *(kernel.geometry(1) for kernel in by_tile_or_line),
+        text_points.geometry(1, 2),
+        text_sums.geometry(),
+    ]
 
 
 def _toomcook() -> list[Launch]:

@@ -80,6 +80,7 @@ class MmaTile:
 DEFAULT = MmaTile(128, 128, 64, 32, 3)
 LARGE = MmaTile(128, 256, 64, 64, 3)
 SMALL = MmaTile(64, 64, 32, 32, 4)  # for products with too few tiles of 128 for all processors
+TIGHT = MmaTile(64, 64, 32, 32, 3)  # split operands on devices that give a block 99 KiB
 SHALLOW = MmaTile(128, 128, 64, 32, 2)  # split operands take twice the memory, of which an A100 has less
 
 _BLOCKS = ((128, 256), (256, 128), (128, 128), (128, 64), (64, 128), (64, 64), (64, 32), (32, 64))
@@ -115,4 +116,8 @@ def variants() -> list[Launch]:
         for operands in (half, split)
         for epilogue in (Epilogue.EXPERTS, Epilogue.EXPERTS_RELU)
     ]
-    return [*pooled, *stored, batched, *weighed]
+    residual = [
+        geometry(DEFAULT, operands, 1, 1, epilogue=Epilogue.RESIDUAL, output=operands.stored)
+        for operands in (half, Operands(Type.BF16), single, split)
+    ]
+    return [*pooled, *stored, batched, *weighed, *residual]

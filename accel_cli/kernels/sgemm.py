@@ -50,8 +50,9 @@ class Epilogue(IntEnum):
     STORE = 0
     RELU = 1
     GETMAX = 2
-    EXPERTS = 3
-    EXPERTS_RELU = 4  # on tensor cores only
+    RESIDUAL = 3
+    EXPERTS = 4
+    EXPERTS_RELU = 5  # on tensor cores only
 
 
 def variants() -> list[Launch]:
@@ -70,11 +71,11 @@ def variants() -> list[Launch]:
     ]
     experts = max(WEIGHED)
     weighed = geometry(1, experts, 1, Rows.MATRIX, Epilogue.EXPERTS, experts=experts)
-    return [*stored, *others, *pooled, weighed]
+    return [*stored, *others, *pooled, weighed, geometry(1, 1, epilogue=Epilogue.RESIDUAL)]
 
 
 def kinds(tile: Tile, experts: int) -> list[Launch]:
-    """One launch for each variant in which the engines take a tile."""
+    """One launch for each variant in which the engines take a tile, but for shortcuts, which are rare."""
     stored = ((Epilogue.STORE, True), (Epilogue.RELU, True), (Epilogue.STORE, False))
     pooled = (Rows.WINDOWS, Rows.IDS)
     return [
@@ -126,6 +127,16 @@ def sgemm(
     epilogue = Epilogue.RELU if relu else Epilogue.STORE
     launch = geometry(rows, columns, 1, Rows.MATRIX, epilogue, bias is not None, 1, tile)
     _launch(run, launch, (rows, columns, depth), a=a, packed=packed, y=y, bias=bias, column=column)
+
+
+def sgemm_residual(run: Runner, x: Any, packed: Any, bias: Any, y: Any, *, tile: Tile = DEFAULT) -> None:
+    """y [M, N] = max(x [M, N] times packed [N, Npad] plus bias [N], 0) + x."""
+    rows, columns = x.shape
+    check_shape("sgemm_residual y", y.shape, (rows, columns))
+    check_shape("sgemm_residual bias", bias.shape, (columns,))
+    _check_packed(packed.shape, columns, columns)
+    launch = geometry(rows, columns, epilogue=Epilogue.RESIDUAL, tile=tile)
+    _launch(run, launch, (rows, columns, columns), a=x, packed=packed, y=y, bias=bias)
 
 
 def sgemm_batched(run: Runner, a: Any, packed: Any, y: Any, *, tile: Tile = DEFAULT) -> None:

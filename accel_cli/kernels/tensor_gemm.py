@@ -19,6 +19,7 @@ from accel_cli.kernels.tensor_operands import (
     halves,
     low_of,
     packed_rows,
+    padded,
     step,
 )
 from accel_cli.kernels.tensor_tile import Source, TensorTile, geometry
@@ -42,6 +43,20 @@ def tensor_gemm(
     _check_stored("tensor_gemm", y, output, rows, column, packed.columns, bias)
     launch = _plain(tile, packed, Source.MATRIX, rows, output, biased=bias is not None, relu=relu)
     _launch(run, launch, a, packed, y, output, rows, bias=bias, column=column, a_row=a_row)
+
+
+def tensor_residual(
+    run: Runner, x: Any, packed: Packed, bias: Any, y: Any, *, tile: TensorTile, output: Output = Output.FP32
+) -> None:
+    """y [M, N or more] = max(x [M, N or more] times the weights, plus bias [N], 0) + x."""
+    (rows, x_row), operands, columns = x.shape[-2:], packed.operands, packed.columns
+    _check_rows("tensor_residual x", x, packed, rows)
+    _check_stored("tensor_residual", y, output, rows, 0, columns, bias)
+    if packed.depth != padded(columns, operands.type):
+        raise ValueError(f"tensor_residual: {columns} columns of weights for rows of {packed.depth}")
+    sizes = (rows, columns, 1, Source.MATRIX, Epilogue.RESIDUAL, True, 1, output)
+    launch = geometry(tile, operands, *sizes)
+    _launch(run, launch, x, packed, y, output, rows, bias=bias, a_row=x_row)
 
 
 def tensor_packed(

@@ -120,4 +120,13 @@ def variants() -> list[Launch]:
         for operands, tile in ((half, LARGE), (split, SPLIT))
         for epilogue in (Epilogue.EXPERTS, Epilogue.EXPERTS_RELU)
     ]
-    return [*pooled, *stored, *batched, *weighed]
+    residual = [
+        geometry(tile, operands, 1, 1, epilogue=Epilogue.RESIDUAL, output=operands.stored)
+        for operands, tile in (
+            (half, LARGE),
+            (Operands(Type.BF16), LARGE),
+            (single, LARGE),
+            (split, SPLIT),
+        )
+    ]
+    return [*pooled, *stored, *batched, *weighed, *residual]

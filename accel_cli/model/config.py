@@ -12,6 +12,7 @@ from typing import Any
 from accel_cli import resources
 from accel_cli.errors import ConfigError, UsageError
 from accel_cli.model.fields import Section, nearest
+from accel_cli.model.fully_connected import read_fully_connected
 from accel_cli.model.yaml_file import read_yaml
 
 MODEL_FILE = "model.yaml"  # a folder with such a file is a model
@@ -37,6 +38,7 @@ class ModelSpec:
 
     `length` is the fixed number of tokens of a sentence, or None when sentences are ragged and hold
     `widest` to `max_tokens` tokens. `weights` is a file, or None when they are generated from `seed`.
+    `residual` has the numbers of the fully connected layers with a shortcut, y = relu(W x + b) + x.
     """
 
     tokenizer: str
@@ -54,6 +56,7 @@ class ModelSpec:
     weights: Path | None
     seed: int
     golden: Path | None
+    residual: tuple[int, ...] = ()
 
     @property
     def widest(self) -> int:
@@ -80,7 +83,8 @@ class ModelSpec:
 class PlanSpec:
     """How to run a model, as a configuration or the command line asks for it; `auto` leaves it open.
 
-    `batch` and `streams` are 0 when they are left open. `kernel_debug` is of the command line alone.
+    `batch` and `streams` are 0 when they are left open. `kernel_debug` and `kernels`, a folder of ready ones,
+    are of the command line alone.
     """
 
     device: str = "auto"
@@ -96,6 +100,7 @@ class PlanSpec:
     batch: int = 0
     streams: int = 0
     kernel_debug: str = ""
+    kernels: str = ""
 
     def overridden(self, **asked: Any) -> PlanSpec:
         """This plan with the keys that are not None laid over it; UsageError if a size is none."""
@@ -220,6 +225,8 @@ def _model(section: Section) -> ModelSpec:
         raise ConfigError(
             f"{section.path}: model.max_tokens has no meaning when model.length is {length}; remove it"
         )
+    expert_hidden = section.integer("expert_hidden")
+    outputs, residual = read_fully_connected(section, expert_hidden)
     spec = ModelSpec(
         tokenizer=section.choice("tokenizer", ("words",), "words"),
         vocabulary=section.path_to("vocabulary"),
@@ -230,12 +237,13 @@ def _model(section: Section) -> ModelSpec:
         widths=widths,
         filters=section.integer("filters"),
         experts=section.integer("experts"),
-        expert_hidden=section.integer("expert_hidden"),
-        fully_connected=section.integers("fully_connected"),
+        expert_hidden=expert_hidden,
+        fully_connected=outputs,
         labels=section.texts("labels"),
         weights=section.path_to("weights") if isinstance(section.values.get("weights"), str) else None,
         seed=_seed(section),
         golden=section.path_to("golden") if section.values.get("golden") is not None else None,
+        residual=residual,
     )
     _check_sizes(section.path, spec)
     return spec

@@ -82,6 +82,13 @@ class Section:
             raise self.fail(key, f"a list of whole numbers from 1 to {SIZE}")
         return tuple(value)
 
+    def flag(self, key: str) -> bool:
+        """True or false; false when it is absent."""
+        value = self.values.get(key, False)
+        if not isinstance(value, bool):
+            raise self.fail(key, "true or false")
+        return value
+
     def texts(self, key: str) -> tuple[str, ...]:
         """A list of strings, all different, at least one."""
         value = self.values.get(key)

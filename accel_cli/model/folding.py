@@ -3,7 +3,7 @@
 1. Embedding into convolution. T[j, v, c] = sum_d W[c, d, j] * E[v, d] turns a convolution into a sum of
    table rows, y[t, c] = b[c] + sum_j T[j, token[t + j], c].
 2. Experts into the first fully connected layer. No activation stands between them, so
-   fc0(m) = sum_e g_e * (L W_e h + L b_e) + l.
+   fc0(m) = sum_e g_e * (L W_e h + L b_e) + l. Not where that layer has a shortcut, which adds m itself.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from accel_cli.batches import Doubles, Floats
+from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Layer, Weights
 
 
@@ -27,6 +28,16 @@ class FoldedExperts:
     weight: Floats
     bias: Floats
     after: Floats
+
+
+def experts_fold(spec: ModelSpec) -> bool:
+    """Whether rewrite 2 is one: not where a shortcut leads around the first fully connected layer."""
+    return 0 not in spec.residual
+
+
+def folding_saves(spec: ModelSpec) -> bool:
+    """Whether rewrite 2 saves work: all experts then have the outputs of the first fully connected layer."""
+    return experts_fold(spec) and spec.fully_connected[0] < spec.expert_hidden
 
 
 def fold_experts(weights: Weights) -> FoldedExperts:

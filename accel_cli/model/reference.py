@@ -7,7 +7,7 @@ A result is a dictionary of checkpoints, in the order of the computation (`layer
     features        [sentences, widths * filters]   after ReLU, maximum over time and concatenation
     gate            [sentences, experts]      softmax
     experts         [sentences, hidden]       the experts' outputs weighed by the gate
-    fc.I            [sentences, outputs]      after ReLU
+    fc.I            [sentences, outputs]      after ReLU and the shortcut, if it has one
     logits          [sentences, labels]       the last fully connected layer
 """
 
@@ -44,7 +44,8 @@ def forward(spec: ModelSpec, weights: Weights, batch: Batch) -> dict[str, Double
     layers["experts"] = values
     *hidden, last = weights.fully_connected
     for index, layer in enumerate(hidden):
-        values = layers[f"fc.{index}"] = np.maximum(_linear(values, layer), 0.0)
+        shortcut = values if index in spec.residual else 0.0
+        values = layers[f"fc.{index}"] = np.maximum(_linear(values, layer), 0.0) + shortcut
     layers["logits"] = _linear(values, last)
     return layers
 

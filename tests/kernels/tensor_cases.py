@@ -6,7 +6,13 @@ import numpy as np
 from host_cuda.backends import Backend
 from host_cuda.checks import poisoned, random_floats
 
-from accel_cli.kernels.tensor_gemm import tensor_experts, tensor_gemm, tensor_ids, tensor_windows
+from accel_cli.kernels.tensor_gemm import (
+    tensor_experts,
+    tensor_gemm,
+    tensor_ids,
+    tensor_residual,
+    tensor_windows,
+)
 from accel_cli.kernels.tensor_operands import DTYPES, Operands, Output, Packed, Type, halves, padded
 from accel_cli.kernels.tensor_tile import TensorTile
 from kernels.ragged import offsets_of, windows
@@ -54,6 +60,22 @@ class Product:
         a, bias = backend.array(stored(self.a, self.operands)), backend.array(self.bias)
         tensor_gemm(backend.run, a, self.packed(backend), bias, y, tile=tile, output=output)
         return backend.numpy(y)
+
+
+class Shortcut(Product):
+    """A product of as many columns as its rows have values, which are added to what ReLU leaves of it."""
+
+    def __init__(self, operands: Operands, rows: int, width: int) -> None:
+        super().__init__(operands, rows, width, width)
+
+    def added(self, backend: Backend, tile: TensorTile, output: Output) -> np.ndarray:
+        y = backend.array(poisoned((*halves(output), len(self.a), self.columns), DTYPES[output]))
+        x, bias = backend.array(stored(self.a, self.operands)), backend.array(self.bias)
+        tensor_residual(backend.run, x, self.packed(backend), bias, y, tile=tile, output=output)
+        return values(backend.numpy(y), output)
+
+    def expected_added(self) -> np.ndarray:
+        return np.maximum(self.expected() + self.bias, 0) + seen(self.a, self.operands)
 
 
 class Convolution:

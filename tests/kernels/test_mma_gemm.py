@@ -10,6 +10,7 @@ from accel_cli.kernels.tensor_gemm import (
     tensor_experts,
     tensor_gemm,
     tensor_packed,
+    tensor_residual,
     tensor_windows,
 )
 from accel_cli.kernels.tensor_operands import DTYPES, Operands, Output, Packed, halves
@@ -24,6 +25,7 @@ from kernels.tensor_cases import (
     Convolution,
     Experts,
     Product,
+    Shortcut,
     named,
     stored,
 )
@@ -143,6 +145,19 @@ def test_weighs_the_experts(backend: Backend, experts: int, hidden: int, output:
     check(got, p.expected_weighed(relu), 1e-3 if output == Output.FP16 else EXACT)
 
 
+@pytest.mark.parametrize(
+    ("operands", "output"),
+    [(FP16, Output.FP16), (BF16, Output.FP32), (TF32, Output.TF32), (SPLIT, Output.SPLIT)],
+    ids=str,
+)
+def test_adds_what_was_multiplied_to_what_relu_leaves(
+    backend: Backend, operands: Operands, output: Output
+) -> None:
+    p = Shortcut(operands, 35, 69)
+    tolerance = 1e-3 if output in (Output.FP16, Output.TF32) else EXACT
+    check(p.added(backend, TINY, output), p.expected_added(), tolerance)
+
+
 def test_every_tile_gives_the_same_bits(backend: Backend) -> None:
     p = Product(FP16, 65, 66, 200)
     check_bits(p.run(backend, DEFAULT), p.run(backend, TINY))
@@ -190,6 +205,9 @@ def test_refuses_what_does_not_fit() -> None:
         tensor_packed(nothing, np.zeros((1, 8, 64), np.float16), packed, bias, y, tile=TINY)
     with pytest.raises(ValueError, match="3 columns of 2 experts, expected 1, 2 or 4"):
         tensor_experts(nothing, a, y[:, :2], packed, bias, y, tile=TINY)
+    wide = Packed(np.zeros((2, 8, 64), np.float16), 3, FP16)
+    with pytest.raises(ValueError, match="tensor_residual: 3 columns of weights for rows of 128"):
+        tensor_residual(nothing, np.zeros((2, 128), np.float16), wide, bias, y, tile=TINY)
     indices = np.zeros(1, np.int32)
     with pytest.raises(ValueError, match="rows of 56 for weights of 64, expected padded taps"):
         tensor_windows(nothing, a[:, :56], indices, indices, packed, bias, y, 0, tile=TINY)

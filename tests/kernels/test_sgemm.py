@@ -8,6 +8,7 @@ from accel_cli.kernels.sgemm import (
     sgemm_batched,
     sgemm_experts,
     sgemm_ids,
+    sgemm_residual,
     sgemm_windows,
 )
 from accel_cli.kernels.sgemm_tile import DEFAULT, SMALL, Tile, candidates, shared_limit
@@ -77,6 +78,17 @@ def test_relu_without_a_bias_into_a_part_of_a_row(backend: Backend) -> None:
     assert np.isnan(got[:, :4]).all()
     assert np.isnan(got[3]).all()
     check(got[good, 4:], np.maximum(product(a, weight)[good], 0))
+
+
+@pytest.mark.extras  # a shortcut around a layer is tested with the engine's plans
+def test_adds_what_was_multiplied_to_what_relu_leaves(backend: Backend) -> None:
+    x, weight, bias = random_floats(35, 34), random_floats(34, 34, seed=1), random_floats(34)
+    x[3, 5] = np.nan
+    y = backend.array(poisoned((35, 34)))
+    sgemm_residual(backend.run, *map(backend.array, (x, pack(weight), bias)), y, tile=TINY)
+    got, good = backend.numpy(y), np.arange(35) != 3
+    assert np.isnan(got[3]).all()
+    check(got[good], (np.maximum(product(x, weight) + bias, 0) + x)[good])
 
 
 def test_a_batch_of_products(backend: Backend) -> None:
@@ -187,6 +199,10 @@ def test_refuses_what_does_not_fit() -> None:
         sgemm(lambda *_: None, a, packed, bias, y, column=1)
     with pytest.raises(ValueError, match="3 experts, expected 1, 2 or 4"):
         sgemm_experts(lambda *_: None, a, y, packed, bias, y)
+    with pytest.raises(ValueError, match="sgemm_residual bias"):
+        sgemm_residual(lambda *_: None, a, packed, bias, a)
+    with pytest.raises(ValueError, match="sgemm packed"):
+        sgemm_residual(lambda *_: None, a, packed, a[0], a)
     indices = np.zeros(1, np.int32)
     with pytest.raises(ValueError, match="dimension 8 is no multiple of the tile's 16"):
         sgemm_ids(lambda *_: None, indices, a, indices, indices, packed, bias, y, 0, tile=SMALL)

@@ -20,6 +20,7 @@ from kernels.tensor_cases import (
     Convolution,
     Experts,
     Product,
+    Shortcut,
     named,
     stored,
 )
@@ -167,6 +168,19 @@ def test_weighs_the_experts(backend: Backend, experts: int, hidden: int, output:
     p = Experts(FP16, 67, hidden, experts, 20)
     got = values(p.weighed(backend, ONE_BLOCK, output, relu), output)
     check(got, p.expected_weighed(relu), 1e-3 if output == Output.FP16 else EXACT)
+
+
+@pytest.mark.parametrize(
+    ("operands", "output"),
+    [(FP16, Output.FP16), (BF16, Output.FP32), (TF32, Output.TF32), (SPLIT, Output.SPLIT)],
+    ids=str,
+)
+def test_adds_what_was_multiplied_to_what_relu_leaves(
+    backend: Backend, operands: Operands, output: Output
+) -> None:
+    p = Shortcut(operands, 35, 69)
+    tolerance = 1e-3 if output in (Output.FP16, Output.TF32) else EXACT
+    check(p.added(backend, ONE_BLOCK, output), p.expected_added(), tolerance)
 
 
 @pytest.mark.parametrize("tile", [WgmmaTile(2, 1, 128, 3), WgmmaTile(1, 2, 192, 2)], ids=str)

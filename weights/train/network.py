@@ -33,6 +33,7 @@ class Network(nn.Module):
         )
         sizes = (spec.expert_hidden, *spec.fully_connected)
         self.fc = nn.ModuleList([nn.Linear(*pair) for pair in pairwise(sizes)])
+        self.residual = spec.residual
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.feature_dropout = nn.Dropout(feature_dropout)
 
@@ -45,8 +46,9 @@ class Network(nn.Module):
         outputs = torch.stack([expert(features) for expert in self.experts], dim=1)
         values = (gate.unsqueeze(2) * outputs).sum(dim=1)
         *hidden, last = self.fc
-        for layer in hidden:
-            values = functional.relu(layer(values))
+        for number, layer in enumerate(hidden):
+            rectified = functional.relu(layer(values))
+            values = rectified + values if number in self.residual else rectified
         return last(values)
 
 
