@@ -63,15 +63,18 @@ class Classifier:
         precision: str | None = None,
         batch: int | None = None,
         streams: int | None = None,
+        kernels: str | Path | None = None,
         embeddings: bool = False,
     ) -> Classifier:
         """Load the model of a configuration, a file or a packaged name.
 
         `device` is auto, cpu, cuda or cuda:N. `precision`, `batch` and `streams` override the plan of
-        the configuration. `embeddings` prepares for `predict_embeddings`. Raises AccelError.
+        the configuration; `kernels` is a folder that `accel compile` made, for CUDA. `embeddings` prepares
+        for `predict_embeddings`. Raises AccelError.
         """
         loaded = load_config(config)
-        plan = loaded.plan.overridden(precision=precision, batch=batch, streams=streams)
+        sizes = {"precision": precision, "batch": batch, "streams": streams}
+        plan = loaded.plan.overridden(**sizes, kernels=kernels and str(kernels))
         return cls(replace(loaded, plan=plan), device, embeddings=embeddings)
 
     @property

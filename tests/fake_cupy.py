@@ -18,6 +18,7 @@ import numpy as np
 from fake_streams import Array, Event, PinnedMemory, Stream
 from host_cuda.runner import HostRunner
 
+from accel_cli.cuda.launcher import Loading
 from accel_cli.kernels.base import Launch
 
 
@@ -54,8 +55,8 @@ class DeviceMemory:
 class Launcher:
     """In place of accel_cli.cuda.launcher.Launcher: the same call, the kernels in numpy."""
 
-    def __init__(self, device: Any, *, debug: str = "") -> None:
-        self.cache = SimpleNamespace(warning=None)
+    def __init__(self, device: Any, *, debug: str = "", kernels: str = "") -> None:
+        self.loading = Loading()
         self.debug = debug
 
     def __call__(self, launch: Launch, *arguments: Any) -> None:
@@ -121,13 +122,6 @@ def empty(shape: Any, dtype: Any) -> Array:
     return array
 
 
-def arange(count: int, dtype: Any) -> Array:
-    """Filled by a kernel, like all of CuPy's own."""
-    array = empty(count, dtype)
-    Stream.current().enqueue(lambda: array.__setitem__(slice(None), np.arange(count)))
-    return array
-
-
 def asarray(values: np.ndarray) -> Array:
     array = np.array(values, order="C").view(Array)
     DeviceMemory.take(array, array.nbytes)
@@ -179,10 +173,9 @@ PROPERTIES = {
 
 def module() -> Any:
     """What `import cupy` gives: a new one, whose functions a test may replace."""
-    pool = SimpleNamespace(free_all_blocks=lambda: None)
+    pool = SimpleNamespace(free_all_blocks=lambda: None, free_bytes=lambda: 0)
     return SimpleNamespace(
         empty=empty,
-        arange=arange,
         asarray=asarray,
         asnumpy=asnumpy,
         get_default_memory_pool=lambda: pool,
@@ -203,6 +196,7 @@ def module() -> Any:
                 memoryTypeHost=1,
                 pointerGetAttributes=lambda pointer: SimpleNamespace(type=int(PinnedMemory.holds(pointer))),
                 getDeviceCount=lambda: 2,
+                memGetInfo=lambda: (DeviceMemory.limit - DeviceMemory.taken, DeviceMemory.limit),
                 getDeviceProperties=lambda index: PROPERTIES,
                 driverGetVersion=lambda: 13000,
                 runtimeGetVersion=lambda: 13000,

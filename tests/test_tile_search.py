@@ -51,6 +51,7 @@ def multiply(run: Any) -> np.ndarray:
     return fake_cupy.asnumpy(y)
 
 
+@pytest.mark.extras
 def test_the_fastest_tile_wins_and_the_product_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Device()
     search, told = searched(monkeypatch, device)
@@ -150,6 +151,7 @@ def test_the_end_may_come_between_two_tiles(monkeypatch: pytest.MonkeyPatch) -> 
     assert kept[0].tile == TALL
 
 
+@pytest.mark.extras
 def test_a_maximum_keeps_what_lies_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(4)
     x = fake_cupy.asarray(random.standard_normal((40, 12), np.float32))

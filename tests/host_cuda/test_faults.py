@@ -174,7 +174,7 @@ def test_an_unwritten_output(plant: Plant) -> None:
 
 def test_a_write_to_what_is_only_read(plant: Plant) -> None:
     run = plant(
-        KERNELS / "softmax.cu", "float* out = y + row * columns;", "float* out = const_cast<float*>(in);"
+        KERNELS / "softmax.cu", "y + row * columns, columns", "const_cast<float*>(x) + row * columns, columns"
     )
     with pytest.raises(KernelFaultError, match=r"x \(24 bytes\), which the kernel may only read"):
         softmax(run, random_floats(2, 3), poisoned((2, 3)))

@@ -44,11 +44,11 @@ To bits_as(From from) {
     std::memcpy(&to, &from, sizeof to);
     return to;
 }
-// A float that is whole already, as an integer type: NaN gives 0 and what does not fit the nearest that does.
+// A number that is whole already, as an integer type: NaN gives 0 and what does not fit the nearest that does.
 template <class T>
-T whole(float x, double lowest, double highest) {
+T whole(double x, double lowest, double highest) {
     if (x != x) return 0;
-    return static_cast<T>(x < lowest ? lowest : x > highest ? highest : static_cast<double>(x));
+    return static_cast<T>(x < lowest ? lowest : x > highest ? highest : x);
 }
 }  // namespace host_cuda
 
@@ -61,6 +61,7 @@ inline int __float2int_rz(float x) { return host_cuda::whole<int>(truncf(x), -21
 inline int __float2int_rd(float x) { return host_cuda::whole<int>(floorf(x), -2147483648.0, 2147483647.0); }
 inline int __float2int_ru(float x) { return host_cuda::whole<int>(ceilf(x), -2147483648.0, 2147483647.0); }
 inline unsigned __float2uint_rn(float x) { return host_cuda::whole<unsigned>(rintf(x), 0.0, 4294967295.0); }
+inline int __double2int_rn(double x) { return host_cuda::whole<int>(rint(x), -2147483648.0, 2147483647.0); }
 inline float __int2float_rn(int x) { return static_cast<float>(x); }
 inline float __uint2float_rn(unsigned x) { return static_cast<float>(x); }
 
