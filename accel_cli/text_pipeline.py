@@ -27,7 +27,7 @@ class TextBlock:
 
 
 class TextPipeline:
-    """Takes sources through text slots, each with a thread that fills it and waits for it.
+    """Takes sources through text slots, with as many threads, each of which fills one and waits for it.
 
     This thread finds out where blocks end, or reads streams, and gets the results: it can be interrupted.
     """
@@ -68,8 +68,6 @@ class TextPipeline:
                 yield from _finished(pending, 0 if block.short else self._count)
             yield from _finished(pending, 0)
         finally:
-            for future in pending:
-                future.cancel()
             wait(pending)  # they read from what is closed after this
 
     def _take(self, slot: TextSlot, block: Block) -> TextBlock:

@@ -207,6 +207,23 @@ def test_memory_that_is_short_is_said_and_the_host_goes_on(monkeypatch: pytest.M
         AccelWarning, match="allocating 2 blocks of 2000 bytes of text.*the host finds the words"
     ):
         assert slots(engine) == []
+    monkeypatch.setattr(fake_cupy.DeviceMemory, "limit", 1 << 40)
+    assert len(slots(engine)) == 2
+
+
+@pytest.mark.usefixtures("_no_kernels")
+def test_after_an_error_what_was_begun_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    [slot, _] = slots(engine_of())
+    done: list[bool] = []
+
+    def tokenize(text: Any, size: int) -> None:
+        slot._stream.enqueue(lambda: done.append(True))
+        raise DeviceError("no kernel")
+
+    monkeypatch.setattr(slot, "_tokenize", tokenize)
+    with pytest.raises(DeviceError, match="no kernel"):
+        slot.rows(3)
+    assert done == [True]
 
 
 @pytest.mark.usefixtures("_no_kernels")

@@ -36,7 +36,7 @@ def test_every_score_of_every_label(layout: str, fields: list[str]) -> None:
 
 @pytest.mark.parametrize("layout", FORMATS)
 def test_other_fields_have_no_table(layout: str) -> None:
-    for fields in (["text", "label"], ["scores"], ["label", "score", "logits"]):
+    for fields in (["text", "label"], ["scores"], ["label", "score", "logits"], ["score", "label", "score"]):
         assert row_table(TextFormatter(layout, fields, LABELS), len(LABELS)) is None
 
 

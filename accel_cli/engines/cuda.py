@@ -3,7 +3,7 @@
 Batches are cut so that each part fits a slot; parts go to the slots in turn, so that the copies of
 one overlap with the kernels of another. Nothing is allocated (unless the plan's allocation is per_call),
 compiled or synchronised between the start and the end of a steady run, but for the wait when a slot is
-still busy.
+still busy. Text slots come to be with the first text, and wait twice a block.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class CudaTicket:
 
 
 class CudaEngine:
-    """A model on a CUDA device. Safe to use from several threads: one at a time talks to the device."""
+    """A model on a CUDA device. Safe to use from several threads: one at a time enqueues; all may wait."""
 
     def __init__(self, spec: ModelSpec, weights: Weights, plan: Plan, *, embeddings: bool = False) -> None:
         self._spec = spec
@@ -74,7 +74,7 @@ class CudaEngine:
         self._slots, self._room = self._allocate(plan)
         self.plan = replace(plan, batch=self._room.sentences)
         self._next = self._started = 0
-        self._text_slots: dict[tuple[Formatter, int], list[CudaTextSlot]] = {}
+        self._text_slots: dict[tuple[int, Formatter, int], list[CudaTextSlot]] = {}
 
     @contextmanager
     def _using(self, doing: str) -> Iterator[None]:
@@ -127,14 +127,15 @@ class CudaEngine:
         self, tokenizer: Tokenizer, formatter: Formatter, size: int
     ) -> Iterator[list[CudaTextSlot]]:
         """As many as the plan has streams; those that were used last are kept for the next one who asks."""
-        key = formatter, size
+        key = id(tokenizer), formatter, size
         slots = self._text_slots.pop(key, None)
         if slots is None:
+            self._text_slots = {}  # those of other rows make room
             slots = self._new_text_slots(tokenizer, formatter, size)
         try:
             yield slots
         finally:
-            self._text_slots = {key: slots}
+            self._text_slots = {key: slots} if slots else {}
 
     def _new_text_slots(self, tokenizer: Tokenizer, formatter: Formatter, size: int) -> list[CudaTextSlot]:
         """None for rows that show more than label and score, and for plans that need more than bytes.
@@ -172,6 +173,8 @@ class CudaEngine:
 
                 def keep(name: str, value: Any, part: Batch = part) -> None:
                     array = value.floats() if isinstance(value, Values) else cupy().asnumpy(value)
+                    if name == "gate":  # there may be columns behind those of the experts
+                        array = array[:, : self._spec.experts]
                     if name.startswith("convolution."):
                         inside = self._windows(part, int(name.partition(".")[2]))
                         array = array[inside] if len(array) == len(inside) else array

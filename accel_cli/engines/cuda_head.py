@@ -78,7 +78,7 @@ class Head:
         values = buffers.mixture[:sentences] if self._dense else outputs.logits
         with named("gate"):
             self._products.softmax(x, self._experts.gate, gate)
-        observe("gate", gate[:, : self._experts.count])
+        observe("gate", gate)
         with named("experts"):
             self._experts(x, gate, buffers.experts, values)
         if not self._folded:
@@ -159,7 +159,7 @@ class _Fused:
     def __init__(self, gate: Layer, layers: Sequence[Layer], products: Products, run: Runner) -> None:
         self._run, self._products = run, products
         together = side_by_side(gate, layers)
-        self.count, self.width = len(layers), together.width
+        self.width = together.width
         self.gate = products.prepare(together.gate.weight, together.gate.bias)
         self._weight = products.packed(together.weight[:, :, None])
         self._bias = cupy().asarray(together.bias)

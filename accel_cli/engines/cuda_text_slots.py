@@ -1,12 +1,12 @@
 """A text slot of the CUDA engine: room for one block of text, and how it becomes rows on the device.
 
-The host copies bytes in and rows out, and in between asks once how many lines there are.
+The host copies bytes in and rows out, and in between asks how many lines there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -103,7 +103,15 @@ class CudaTextSlot:
         self._stream.wait_event(ready)
 
     def rows(self, size: int) -> TextRows:
-        """What becomes of the first `size` bytes of the memory."""
+        """What becomes of the first `size` bytes of the memory. Nothing is under way afterwards."""
+        try:
+            return self._rows_of(size)
+        except BaseException:
+            with suppress(Exception), self._on_device("stopping a block of text"):
+                self._stream.synchronize()
+            raise
+
+    def _rows_of(self, size: int) -> TextRows:
         lines, room = self._read(0, size), self._work.lines
         if lines <= room:
             return self._classify(lines)

@@ -98,10 +98,14 @@ def _serve(worker: ShardWorker, connection: Connection[Any, Any]) -> None:
         _say(connection, Finished(worker.run(shard, _Reporter(connection))))
 
 
+_SAYING = threading.Lock()  # warnings come from any thread
+
+
 def _say(connection: Connection[Any, Any], message: Message) -> None:
     """Send a message; with nobody there to hear it, the process ends."""
     try:
-        connection.send(message)
+        with _SAYING:
+            connection.send(message)
     except OSError:
         os._exit(1)
 

@@ -13,6 +13,7 @@ from accel_cli.text.chunks import TextChunk
 from accel_cli.text.rows import SCORE_DECIMALS, Formatter, TextFormatter
 
 _STEPS = 10**SCORE_DECIMALS
+_FIELDS = (["label"], ["label", "score"], ["score"])  # sorted
 _APART = (0, _STEPS, _STEPS // 9)  # scores whose texts differ in their first and last digits: 0, 1, 0.1111
 
 
@@ -33,7 +34,7 @@ class RowTable:
 
 def row_table(formatter: Formatter, labels: int) -> RowTable | None:
     """The pieces of a formatter's rows, made by itself, or None if they hold more than label and score."""
-    if not isinstance(formatter, TextFormatter) or not {"label", "score"}.issuperset(formatter.fields):
+    if not isinstance(formatter, TextFormatter) or sorted(formatter.fields) not in _FIELDS:
         return None
     before, after = [], []
     for label in range(labels):

@@ -33,8 +33,8 @@ class Kernels:
 def kernels(what: str, tensor: Tensor) -> Iterator[Kernels]:
     """The kernels of a tensor's device; inside, they are enqueued on PyTorch's current stream there."""
     module, index = cupy(), tensor.device.index
-    stream = module.cuda.Stream.from_external(torch.cuda.current_stream(tensor.device))
-    with module.cuda.Device(index), stream, translated(f"running {what}"):
+    stream = torch.cuda.current_stream(tensor.device)
+    with module.cuda.Device(index), translated(f"running {what}"), module.cuda.Stream.from_external(stream):
         yield _kernels(index)
 
 

@@ -15,7 +15,7 @@ collect_ignore_glob = ["test_*.py"] if find_spec("ray") is None else []
 if not collect_ignore_glob:
     from cluster.nodes import Nodes
 
-    @pytest.fixture(scope="session")
+    @pytest.fixture(scope="package")
     def nodes() -> Iterator[Nodes]:
         """The cluster; a test that loses a node adds one again."""
         with Nodes.started() as found:
