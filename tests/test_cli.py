@@ -87,6 +87,7 @@ def test_help_and_its_list_import_no_command() -> None:
         (["wurn"], "No such command 'wurn'"),
         (["run", "--imput", "x"], "No such option"),
         (["run", "--batch", "0"], "0 is not in the range"),
+        (["eval", "--min-accuracy", "nan"], "'nan' is no finite number"),
         (["run", "--batch", "many"], "'many' is not a valid integer"),
         (["run", "--format", "xml"], "'xml' is not one of"),
         (["run", "--input-format", "xml"], "'xml' is not one of"),

@@ -63,10 +63,11 @@ def test_spans_hold_every_line_once(
         found = spans(Source(str(path)), size)
     assert [text for span in found for text in of_span(path, span)] == texts(path)
     edges = [(span.start, span.stop) for span in found if span is not None]
-    assert [start for start, _ in edges] == [0, *(stop for _, stop in edges[:-1])]
-    assert edges[-1][1] == len(data)
+    borders = [0, *(stop for _, stop in edges)]
+    assert [start for start, _ in edges] == borders[:-1]
+    assert borders[-1] == len(data)
     assert all(stop - start >= size for start, stop in edges[:-1])
-    assert all(stop > start for start, stop in edges) or data == b""
+    assert all(stop > start for start, stop in edges)
 
 
 @settings(max_examples=30)
@@ -87,6 +88,10 @@ def test_pipes_and_arrays_are_read_as_a_whole(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in ("-", tmp_path / "pipe", write(tmp_path, "a.npy", b"x" * 100)):
         assert spans(Source(str(path)), 10) == [None]
+
+
+def test_what_says_that_it_is_empty_is_read_as_a_whole(tmp_path: Path) -> None:
+    assert spans(Source(str(write(tmp_path, "a.txt", b""))), 10) == [None]
 
 
 def test_a_border_costs_a_little_reading(tmp_path: Path) -> None:

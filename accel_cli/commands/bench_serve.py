@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-import click
-
 from accel_cli.bench import serve_report, serve_suite
 from accel_cli.bench.elapsed import elapsed
-from accel_cli.commands.options import Command, option, say
+from accel_cli.commands.options import Command, Real, option, say
 from accel_cli.commands.serve import require_packages
 from accel_cli.errors import AccelError
 from accel_cli.model.config import Config
@@ -26,13 +24,13 @@ def serve_options(command: Command) -> Command:
     for decorate in (
         option(
             "--soak",
-            type=click.FloatRange(0.1, 1e6),
+            type=Real(0.1, 1e6),
             metavar="SECONDS",
             help="With --serve: ask for twice what the server can do, for so long, and check every answer.",
         ),
         option(
             "--seconds",
-            type=click.FloatRange(0.1, 3600),
+            type=Real(0.1, 3600),
             help=f"With --serve: how long each repeat asks.  [default: {SECONDS:g}]",
         ),
         option(

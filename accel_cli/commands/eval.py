@@ -11,7 +11,15 @@ import click
 
 from accel_cli.classifier import Classifier
 from accel_cli.commands import HELP
-from accel_cli.commands.options import configured, labelled_options, model_options, option, plan_options, say
+from accel_cli.commands.options import (
+    Real,
+    configured,
+    labelled_options,
+    model_options,
+    option,
+    plan_options,
+    say,
+)
 from accel_cli.commands.progress import Progress
 from accel_cli.errors import AccelError, InputError, UsageError
 from accel_cli.evaluation import BINS, Tally, evaluate
@@ -32,7 +40,7 @@ class NotAccurate(AccelError):
 @click.command(context_settings=HELP)
 @labelled_options
 @option("--worst", type=click.IntRange(0), default=10, show_default=True, help="Mistakes to show.")
-@option("--min-accuracy", type=click.FloatRange(0, 1), help="Exit with 1 below this accuracy.")
+@option("--min-accuracy", type=Real(0, 1), help="Exit with 1 below this accuracy.")
 @option("--json", "report", metavar="FILE", help="Write all figures to a file.")
 @option("--overwrite", is_flag=True, help="Replace a file of figures that exists.")
 @model_options

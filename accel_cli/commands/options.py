@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,6 +47,17 @@ class Devices(Device):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The value, if it is one of these."""
         return str(value) if names_several(value) else super().convert(value, param, ctx)
+
+
+class Real(click.FloatRange):
+    """A finite number within a range, which NaN is not, though it is neither below nor above."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """The number."""
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is no finite number", param, ctx)
+        return number
 
 
 class Size(click.ParamType):  # type: ignore[type-arg]

@@ -9,14 +9,14 @@ from typing import Any
 import click
 
 from accel_cli.commands import HELP
-from accel_cli.commands.options import Command, Size, option
+from accel_cli.commands.options import Command, Real, Size, option
 from accel_cli.scale.plan import Question, plan
 from accel_cli.scale.report import show
 from accel_cli.text.writers import opened_output
 
 _UNITS = {"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
-_POSITIVE = click.FloatRange(1e-6, 1e15)
-_SHARE = click.FloatRange(0, 1)
+_POSITIVE = Real(1e-6, 1e15)
+_SHARE = Real(0, 1)
 
 
 class Quantity(click.ParamType):  # type: ignore[type-arg]
@@ -114,7 +114,7 @@ def fault_options(command: Command) -> Command:
         ),
         option(
             "--restart",
-            type=click.FloatRange(0, 1e6),
+            type=Real(0, 1e6),
             default=0,
             show_default=True,
             metavar="SECONDS",
@@ -127,7 +127,7 @@ def fault_options(command: Command) -> Command:
         ),
         option(
             "--slow-factor",
-            type=click.FloatRange(1, 1e6),
+            type=Real(1, 1e6),
             default=2,
             show_default=True,
             help="How many times as long a slow worker takes.",

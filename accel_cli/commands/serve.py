@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from accel_cli.commands import HELP
-from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options
+from accel_cli.commands.options import Real, configured, debug_option, model_options, option, plan_options
 from accel_cli.errors import AccelError, UsageError
 
 _PACKAGES = ("uvicorn", "httptools", "uvloop", "prometheus_client")
-_SECONDS = click.FloatRange(0.1, 3600)
+_SECONDS = Real(0.1, 3600)
 
 
 @click.command(context_settings=HELP)

@@ -51,8 +51,12 @@ def fresh_start(config: str, device: str, plan: dict[str, Any]) -> list[Stage]:
     asked = {"begin": time.monotonic(), "config": config, "device": device, "plan": plan}
     words = [sys.executable, "-c", _PROGRAM, json.dumps(asked)]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=False)
+    if done.returncode > 0:
+        raise SystemExit(done.returncode)  # it has said why
     if done.returncode:
-        raise StartupFailed(f"the process that was measured ended with {done.returncode}; see above")
+        raise StartupFailed(
+            f"signal {-done.returncode} killed the process that was measured; run again"
+        )
     return [Stage(**values) for values in json.loads(done.stdout)]
 
 

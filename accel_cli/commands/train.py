@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from accel_cli.commands import HELP
-from accel_cli.commands.options import labelled_options, option, say
+from accel_cli.commands.options import Real, labelled_options, option, say
 from accel_cli.errors import UsageError
 from accel_cli.text.labelled import Labelled
 from accel_cli.text.readers import default_inputs
@@ -39,12 +39,10 @@ from accel_cli.train.networks import Watcher
 )
 @option("--epochs", type=click.IntRange(1), help="At most.  [default: by the rows: 10 for 10,000]")
 @option("--batch-size", "batch", type=click.IntRange(1), default=64, show_default=True, help="Rows a step.")
-@option(
-    "--rate", type=click.FloatRange(0, min_open=True), default=4e-3, show_default=True, help="Learning rate."
-)
+@option("--rate", type=Real(0, min_open=True), default=4e-3, show_default=True, help="Learning rate.")
 @option("--filters", type=click.IntRange(1), help="A width; only without a base.  [default: 512]")
 @option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Another seed, another model.")
-@option("--limit-seconds", type=click.FloatRange(1), help="End the training after this time.")
+@option("--limit-seconds", type=Real(1), help="End the training after this time.")
 def command(
     inputs: tuple[str, ...],
     input_format: str | None,

@@ -11,7 +11,7 @@ from accel_cli import resources
 from accel_cli.bench.elapsed import elapsed
 from accel_cli.bench.tune import tune
 from accel_cli.commands import HELP
-from accel_cli.commands.options import configured, model_options, option, plan_options, say
+from accel_cli.commands.options import Real, configured, model_options, option, plan_options, say
 from accel_cli.cuda.device import facts, index_of
 from accel_cli.engines.open import device_for
 from accel_cli.engines.tuned import Tuned, load_tuned, numbers, own_file
@@ -22,7 +22,7 @@ from accel_cli.text.writers import beside
 @click.command(context_settings=HELP)
 @option(
     "--seconds",
-    type=click.FloatRange(min=1),
+    type=Real(min=1),
     default=300,
     show_default=True,
     help="About how long to search.",

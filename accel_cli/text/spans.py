@@ -29,7 +29,7 @@ def spans(source: Source, size: int) -> list[Span | None]:
     if source.kind == "parquet":
         return list(_gathered(source.row_groups(), size))
     total = source.divisible
-    if total is None:
+    if not total:  # what says that it is empty may still hold something
         return [None]
     with source.ranges() as read:
         return list(_cut_at_lines(read, total, size))
@@ -41,7 +41,7 @@ def _cut_at_lines(read: Callable[[int, int], bytes], total: int, size: int) -> I
         stop = _next_line(read, start + size, total)
         yield Span(start, stop)
         start = stop
-    if start < total or total == 0:
+    if start < total:
         yield Span(start, total)
 
 
