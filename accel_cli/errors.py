@@ -31,6 +31,10 @@ class InputError(AccelError):
     """An input file cannot be read as what it claims to be."""
 
 
+class RecordError(InputError):
+    """A record of an input has no text, or bytes that are not UTF-8; `--on-error replace` goes on past it."""
+
+
 class OutputError(AccelError):
     """An output cannot be written."""
 

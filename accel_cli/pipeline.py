@@ -16,7 +16,7 @@ import numpy.typing as npt
 from accel_cli.batches import Batch
 from accel_cli.classifier import Classifier
 from accel_cli.engines.base import Ticket
-from accel_cli.errors import InputError
+from accel_cli.errors import InputError, RecordError
 from accel_cli.model.inputs import embedding_batch, token_batch
 from accel_cli.text.chunks import ArrayChunk, Chunk, TextChunk
 from accel_cli.text.readers import Source
@@ -161,7 +161,7 @@ class Pipeline:
             return
         reason = chunk.failed[min(chunk.failed)]
         if self._on_error != "replace":
-            raise InputError(
+            raise RecordError(
                 f"{reason}; repair it, or say --on-error replace to give such rows an empty label"
             )
         self.summary.failed += len(chunk.failed)
@@ -176,7 +176,7 @@ class Pipeline:
                 continue
             invalid = len(text) - len(text.decode("utf-8", "ignore").encode())
             if self._on_error == "fail":
-                raise InputError(
+                raise RecordError(
                     f"{source.at(chunk.first + place)}: {invalid} bytes are not UTF-8; convert the file with"
                     " iconv, or say --on-error replace"
                 )

@@ -80,6 +80,15 @@ def test_hidden_files_of_a_folder_are_passed_over(folder: Path) -> None:
     assert expanded(["deep"]) == ["deep/er/y.txt.gz", "deep/x.jsonl"]
 
 
+def test_output_folders_below_a_folder_are_passed_over(folder: Path) -> None:
+    (folder / "deep" / "labels" / ".accel").mkdir(parents=True)
+    (folder / "deep" / "labels" / "part-000000.tsv").write_text("x")
+    assert "deep/labels/part-000000.tsv" in expanded(["deep"])
+    (folder / "deep" / "labels" / ".accel" / "manifest.json").write_text("{}")
+    assert expanded(["deep"]) == ["deep/er/y.txt.gz", "deep/x.jsonl"]
+    assert expanded(["deep/labels"]) == ["deep/labels/part-000000.tsv"]
+
+
 def test_a_hidden_folder_that_is_named_is_read(folder: Path) -> None:
     (folder / ".data").mkdir()
     (folder / ".data" / "a.txt").write_text("x")

@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Accel, command
 
-from accel_cli.errors import AccelError, ConfigError, DeviceError, InputError, UsageError, WeightsError
+from accel_cli.errors import (
+    AccelError,
+    ConfigError,
+    DeviceError,
+    InputError,
+    RecordError,
+    UsageError,
+    WeightsError,
+)
 
 Here = Callable[..., bytes]
 
@@ -84,7 +92,7 @@ def test_bytes_that_are_not_utf8_can_be_refused(run_here: Here, tmp_path: Path) 
     ):
         for batch in ("1", "100"):
             asked = ("--on-error", "fail", "--batch", batch)
-            found = failure(run_here, InputError, "--input", tmp_path / name, *asked)
+            found = failure(run_here, RecordError, "--input", tmp_path / name, *asked)
             assert found == f"{tmp_path / name}{place} are not UTF-8; {remedy}"
     assert run_here("--input", tmp_path / "a.txt", "--fields", "text", "--on-error", "replace").decode() == (
         "good\ngut – schlecht\ncaf\ufffd \ufffd\n\ufffd\n"

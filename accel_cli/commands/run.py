@@ -99,8 +99,7 @@ def command(
     chosen = _fields(fields, sources)
     embeddings = _embeddings(sources)
     sharding = Sharding(shard_size, workers, resume, overwrite, merged, engine, address)
-    if output is not None and is_url(output):
-        raise UsageError(f"--output {output}: rows are written to this machine; name a file or a folder here")
+    _refuse_urls(output, merged)
     if output is not None and (output.endswith(os.sep) or os.path.isdir(output)):
         job = Job(loaded, Path(output), layout, chosen, kept, on_error, embeddings)
         from accel_cli.commands.run_folder import run_folder  # and all of shards/, which one file needs not
@@ -152,6 +151,13 @@ def _run_file(
         finally:
             progress.stop()
         report(pipeline.summary)
+
+
+def _refuse_urls(output: str | None, merged: str | None) -> None:
+    """UsageError if rows were to go elsewhere."""
+    for name, path in (("--output", output), ("--merge", merged)):
+        if path is not None and is_url(path):
+            raise UsageError(f"{name} {path}: rows are written to this machine; name a file or a folder here")
 
 
 def _kept(keep: str, layout: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -14,7 +15,7 @@ from accel_cli.commands.folder_options import Sharding
 from accel_cli.commands.options import say
 from accel_cli.commands.progress import Progress
 from accel_cli.commands.run_rows import PipeClosed, report, writer
-from accel_cli.errors import AccelError, InputError, UsageError
+from accel_cli.errors import AccelError, InputError, RecordError, UsageError
 from accel_cli.pipeline import Summary
 from accel_cli.shards.devices import devices_of
 from accel_cli.shards.folder import OutputFolder, whole
@@ -26,6 +27,7 @@ from accel_cli.shards.part import Parts, total
 from accel_cli.shards.shard import Shard, shards_of
 from accel_cli.shards.tally import Tally
 from accel_cli.text.readers import Source
+from accel_cli.text.remote import is_url
 from accel_cli.text.writers import opened_output
 
 # Bytes of a shard: seconds of work, so that a run that is cut short loses little.
@@ -36,6 +38,8 @@ def run_folder(job: Job, sources: Sequence[Source], device: str, sharding: Shard
     """Write the part of every shard that has none yet, then merge them if that is asked for."""
     sharding.check()
     _check_inputs(job, sources)
+    if sharding.merged is not None and sharding.merged != "-":
+        _check_merged(sharding.merged, job.output, sources)
     local = sharding.engine == "local"
     devices = devices_of(job.config.plan, device, sharding.workers) if local else [device]
     with ExitStack() as stack:
@@ -79,8 +83,22 @@ def _check_inputs(job: Job, sources: Sequence[Source]) -> None:
                 f"{source.place} cannot be read a second time, as a retry must; write it to a file first, or"
                 " name a file with --output"
             )
-        if Path(source.path).resolve().is_relative_to(job.output.resolve()):
+        if not is_url(source.path) and _lies_in(source.path, job.output):
             raise UsageError(f"{source.place} lies in the output folder {job.output}; name another one")
+
+
+def _check_merged(merged: str, output: Path, sources: Sequence[Source]) -> None:
+    """UsageError if the merged file would replace an input, or what belongs to the output folder."""
+    if _lies_in(merged, output):
+        raise UsageError(f"--merge {merged} lies in the output folder {output}; name a file elsewhere")
+    target = os.path.realpath(merged)
+    if any(os.path.realpath(source.path) == target for source in sources if not is_url(source.path)):
+        raise UsageError(f"--merge {merged} is an input too; name another file")
+
+
+def _lies_in(path: str, folder: Path) -> bool:
+    """Whether a path leads into a folder, links followed."""
+    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
 
 
 def _check_unchanged(manifest: Manifest, sources: Sequence[Source]) -> None:
@@ -122,7 +140,7 @@ def _watched(
             tally.check()
         except (KeyboardInterrupt, SystemExit, AccelError) as error:
             progress.stop()
-            there = before + sum(parts.path(shard.number).exists() for shard in shards)
+            there = before + len(whole(parts, shards))
             say(
                 f"stopped early; {there} of {before + len(shards)} parts in {parts.folder} are whole;"
                 f" {_remedy(error)}"
@@ -132,8 +150,10 @@ def _watched(
 
 
 def _remedy(error: BaseException) -> str:
-    if isinstance(error, InputError):
+    if isinstance(error, RecordError):
         return "--resume --on-error replace goes on past bad records; a mended input needs a run of its own"
+    if isinstance(error, InputError):
+        return "mend the input, then begin again with --overwrite; --resume goes on only if it is as it was"
     return "--resume goes on from there"
 
 

@@ -54,9 +54,7 @@ def fresh_start(config: str, device: str, plan: dict[str, Any]) -> list[Stage]:
     if done.returncode > 0:
         raise SystemExit(done.returncode)  # it has said why
     if done.returncode:
-        raise StartupFailed(
-            f"signal {-done.returncode} killed the process that was measured; run again"
-        )
+        raise StartupFailed(f"signal {-done.returncode} killed the process that was measured; run again")
     return [Stage(**values) for values in json.loads(done.stdout)]
 
 

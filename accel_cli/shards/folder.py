@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from accel_cli.errors import OutputError
 from accel_cli.pipeline import Summary
+from accel_cli.shards.files import remove, sync
 from accel_cli.shards.lock import Lock
 from accel_cli.shards.manifest import Manifest
-from accel_cli.shards.part import HIDDEN, Parts, sync
+from accel_cli.shards.part import HIDDEN, Parts
 from accel_cli.shards.shard import Shard
+from accel_cli.text.inputs import MANIFEST
 
 
 class OutputFolder:
@@ -20,7 +22,7 @@ class OutputFolder:
     def __init__(self, path: Path, lock: Lock) -> None:
         self.path = path
         self.lock = lock
-        self._file = path / HIDDEN / "manifest.json"
+        self._file = path / MANIFEST
         self.manifest = Manifest.read(self._file)  # of the run before
 
     @classmethod
@@ -42,7 +44,8 @@ class OutputFolder:
             try:
                 yield folder
             finally:
-                folder._clean()
+                with suppress(OutputError):  # the next run does it, and says so
+                    folder._clean()
 
     def begin(self, manifest: Manifest, *, resume: bool = False, overwrite: bool = False) -> Parts:
         """Prepare for the parts of a run; those of the run before stay if `resume`, and go if `overwrite`.
@@ -59,7 +62,7 @@ class OutputFolder:
                 )
         elif before is not None:
             self._remove(before, overwrite)
-        parts = Parts(self.path, manifest.layout)
+        parts = Parts(self.path, manifest.layout, manifest.model["labels"])
         if before is None or not resume:
             _check_names(parts, manifest.shards)
         manifest.write(self._file)
@@ -71,21 +74,20 @@ class OutputFolder:
     def _remove(self, before: Manifest, overwrite: bool) -> None:
         """Take away the parts that a manifest lists, and nothing else."""
         parts = Parts(self.path, before.layout)
-        there = [number for number in range(before.shards) if parts.path(number).exists()]
+        there = parts.there(before.shards)
         if there and not overwrite:
             raise OutputError(
                 f"{self.path} holds {len(there)} of {before.shards} parts of a run before; say --resume to go"
                 " on with it, --overwrite to begin again, or name another folder"
             )
-        for number in range(before.shards):
-            parts.path(number).unlink(missing_ok=True)
-            parts.counts(number).unlink(missing_ok=True)
+        for path in there + parts.counts_there(before.shards):
+            remove(path)
 
     def _clean(self) -> None:
-        """Remove what writers left that were killed."""
+        """Remove what writers left that were killed. Raises OutputError."""
         for folder in (self.path, self.path / HIDDEN):
             for left in folder.glob(".part-[0-9]*.*-*"):
-                left.unlink(missing_ok=True)
+                remove(left)
 
 
 def whole(parts: Parts, shards: Sequence[Shard]) -> dict[int, Summary]:
@@ -97,7 +99,7 @@ def whole(parts: Parts, shards: Sequence[Shard]) -> dict[int, Summary]:
 def _check_contents(path: Path) -> None:
     """OutputError if a folder without a manifest holds anything."""
     names = sorted(entry.name for entry in path.iterdir() if entry.name != HIDDEN)
-    if names and not (path / HIDDEN / "manifest.json").exists():
+    if names and not (path / MANIFEST).exists():
         raise OutputError(
             f"{path} holds {names[0]} and has no manifest of accel; name a new folder, or an empty one"
         )
@@ -105,6 +107,5 @@ def _check_contents(path: Path) -> None:
 
 def _check_names(parts: Parts, shards: int) -> None:
     """OutputError if a part would replace a file that no manifest listed."""
-    taken = next((path for path in map(parts.path, range(shards)) if path.exists()), None)
-    if taken is not None:
-        raise OutputError(f"{taken} is there, but in no manifest; move it away, or name another folder")
+    if taken := parts.there(shards):
+        raise OutputError(f"{taken[0]} is there, but in no manifest; move it away, or name another folder")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from accel_cli.errors import AccelWarning, OutputError
+from accel_cli.shards.files import writing
 
 _PATIENCE = 5.0  # seconds: the workers of a run that was killed end within them
 _TURN = 0.05  # seconds
@@ -31,8 +32,9 @@ class Lock:
             raise OutputError(f"cannot write {path}: {error.strerror}; name another folder") from error
         try:
             _wait(self._handle, path)
-            os.truncate(self._handle, 0)
-            os.pwrite(self._handle, str(os.getpid()).encode(), 0)
+            with writing(path):
+                os.truncate(self._handle, 0)
+                os.pwrite(self._handle, str(os.getpid()).encode(), 0)
         except BaseException:
             self.close()
             raise

@@ -8,14 +8,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from accel_cli import __version__
 from accel_cli.errors import OutputError, WeightsError
 from accel_cli.model.config import ModelSpec
+from accel_cli.shards.files import replace_text
 from accel_cli.shards.job import Job
+from accel_cli.shards.shard import MOST
 from accel_cli.text.formatters import LAYOUTS
 from accel_cli.text.readers import Source
-from accel_cli.text.writers import beside
+from accel_cli.text.remote import is_url
 
 _OF_FILES = ("vocabulary", "weights")  # of a model: what they hold counts, not where they lie
 _STRICTNESS = ("replace", None, "fail")
@@ -64,23 +67,22 @@ class Manifest:
             return found
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, RecursionError) as error:
             raise OutputError(
                 f"{path} cannot be read as a manifest ({error}); name another folder, or remove this one"
             ) from error
 
     def _check(self) -> None:
-        """ValueError if this says what no run would have written and what a folder is treated by."""
+        """ValueError if this says what no run would have written, in what a folder is treated by."""
         sizes = (self.shard_size, self.shards)
-        whole = all(isinstance(size, int) and size > 0 for size in sizes)
+        whole = all(type(size) is int and size > 0 for size in sizes) and self.shards <= MOST
         if not whole or self.layout not in LAYOUTS or self.on_error not in _STRICTNESS:
             raise ValueError("a field has a value that none has")
+        list(_flat(asdict(self)))  # RecursionError where it is too deep to be compared
 
     def write(self, path: Path) -> None:
         """Write it, whole or not at all."""
-        text = json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
-        with beside(str(path), overwrite=True) as temporary:
-            Path(temporary).write_text(text, "utf-8")
+        replace_text(path, json.dumps(asdict(self), indent=1) + "\n")
 
     def difference(self, other: Manifest) -> str | None:
         """The first field in which `other` would make other rows, with both values; None if there is none.
@@ -116,7 +118,19 @@ def _digest(path: Path) -> str:
 
 def input_of(source: Source) -> dict[str, Any]:
     """What a manifest says of an input."""
-    return {"path": source.place, "kind": source.kind, "column": source.column, **source.fingerprint()}
+    said = {"path": source.place, "kind": source.kind, "column": source.column}
+    return {**said, **_address(source), **source.fingerprint()}
+
+
+def _address(source: Source) -> dict[str, str]:
+    """The digest of a URL with a query, which its place leaves out since it may be a secret."""
+    if not is_url(source.path) or source.path == source.place:
+        return {}
+    parts = urlsplit(source.path)
+    url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    if url == source.place:
+        return {}
+    return {"url": f"sha256 {hashlib.sha256(url.encode('utf-8', 'surrogateescape')).hexdigest()}"}
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from accel_cli.pipeline import Summary
-from accel_cli.text.writers import beside
+from accel_cli.shards.files import replace_text
 
 HIDDEN = ".accel"  # dataset readers and `cat folder/*` pass over it
 
 
 class Parts:
-    """Part files by the numbers of their shards. `folder` and the hidden folder in it exist."""
+    """Part files by the numbers of their shards. `folder` and the hidden folder in it exist.
 
-    def __init__(self, folder: Path, layout: str) -> None:
+    Counts of other labels than `labels` are damaged; with None, labels are whatever they are.
+    """
+
+    def __init__(self, folder: Path, layout: str, labels: Collection[str] | None = None) -> None:
         self.folder = folder
         self._layout = layout
+        self._labels = labels
 
     def path(self, number: int) -> Path:
         """The file of a part."""
@@ -32,27 +36,48 @@ class Parts:
 
     def keep_counts(self, number: int, summary: Summary, size: int) -> None:
         """Write down what was counted for a part of `size` bytes that is about to get its name."""
-        text = json.dumps({"bytes": size, **asdict(summary)}, ensure_ascii=False)
-        with beside(str(self.counts(number)), overwrite=True) as temporary:
-            Path(temporary).write_text(text, "utf-8")
+        replace_text(self.counts(number), json.dumps({"bytes": size, **asdict(summary)}))
 
     def summary(self, number: int) -> Summary | None:
         """What was counted for a part, or None if it is not there as it was written."""
+        path = self.path(number)
         try:
             found = json.loads(self.counts(number).read_text("utf-8"))
-            whole = self.path(number).stat().st_size == found.pop("bytes")
-            return Summary(**found) if whole else None
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            whole = path.is_file() and path.stat().st_size == found.pop("bytes")
+            return _counted(found, self._labels) if whole else None
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
 
+    def there(self, shards: int) -> list[Path]:
+        """What is in the places of the first `shards` parts, whole or not, in order."""
+        return _numbered(self.folder, self._layout, shards)
 
-def sync(folder: Path) -> None:
-    """Make the names in a folder last."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    def counts_there(self, shards: int) -> list[Path]:
+        """The files of counts of the first `shards` parts."""
+        return _numbered(self.folder / HIDDEN, "json", shards)
+
+
+def _numbered(folder: Path, suffix: str, shards: int) -> list[Path]:
+    name = re.compile(rf"part-([0-9]{{6}})\.{re.escape(suffix)}")
+    found = ((path, name.fullmatch(path.name)) for path in folder.iterdir())
+    return sorted(path for path, match in found if match and int(match[1]) < shards)
+
+
+def _counted(found: dict[str, Any], labels: Collection[str] | None) -> Summary:
+    """The summary that was written down so. Raises TypeError, ValueError if none was."""
+    summary = Summary(**found)
+    numbers = [summary.sentences, summary.truncated, summary.blank, summary.replaced_bytes, summary.failed]
+    numbers += summary.labels.values()
+    sound = (
+        len(found) == len(fields(Summary))
+        and all(type(number) is int and number >= 0 for number in numbers)
+        and (labels is None or summary.labels.keys() <= set(labels))
+        and isinstance(summary.seconds, int | float)
+        and isinstance(summary.first_failure, str | None)
+    )
+    if not sound:
+        raise ValueError("a count has a value that none has")
+    return summary
 
 
 def total(summaries: Mapping[int, Summary]) -> Summary:

@@ -82,7 +82,8 @@ class ShardActor:
     def _outcome(self, shard: Shard) -> Outcome:
         if self._spoiled:
             os._exit(1)  # Ray starts another process in this slot, which gets the shard
-        done = Parts(self._job.output, self._job.layout).summary(shard.number)
+        parts = Parts(self._job.output, self._job.layout, self._job.config.model.labels)
+        done = parts.summary(shard.number)
         if done is not None:  # and a node was lost with the answer
             return Written(done)
         with warnings.catch_warnings(record=True) as warned:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from accel_cli.classifier import Classifier
-from accel_cli.errors import OutputError
 from accel_cli.pipeline import Pipeline, Summary
+from accel_cli.shards.files import replaced, sync, writing
 from accel_cli.shards.job import Job
-from accel_cli.shards.part import HIDDEN, Parts, sync
+from accel_cli.shards.part import HIDDEN, Parts
 from accel_cli.shards.shard import Shard
-from accel_cli.text.writers import beside, write_all
+from accel_cli.text.writers import write_all
 
 Progress = Callable[[int, int], None]  # sentences written and bytes read of the shard so far
 
@@ -36,12 +37,12 @@ class ShardWorker:
         Raises InputError for a bad record that the job does not replace, OutputError, DeviceError.
         """
         source, path = shard.source(self._job.kept), self._parts.path(shard.number)
-        with beside(str(path), overwrite=True) as temporary:
+        with replaced(path) as temporary:
             with open(temporary, "wb", buffering=0) as file:
                 pipeline = Pipeline(
                     self._classifier,
                     self._job.formatter([source]),
-                    lambda rows: _write(file, rows, str(path)),
+                    lambda rows: _write(file, rows, path),
                     self._job.on_error,
                     lambda summary: progress(summary.sentences, source.done),
                 )
@@ -62,10 +63,6 @@ class ShardWorker:
         self.close()
 
 
-def _write(file: io.FileIO, rows: bytes, name: str) -> None:
-    try:
+def _write(file: io.FileIO, rows: bytes, part: Path) -> None:
+    with writing(part):
         write_all(file, rows)
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {name}: {error.strerror}; free some space, then go on with --resume"
-        ) from error

@@ -11,12 +11,15 @@ from accel_cli.errors import InputError
 from accel_cli.text.kinds import FOLDER_SUFFIXES, read_in_folders
 from accel_cli.text.remote import file_system, is_url, named_errors
 
+MANIFEST = os.path.join(".accel", "manifest.json")  # a folder that holds it is an output of accel
+
 
 def expanded(inputs: Sequence[str]) -> list[str]:
     """Every file that the inputs name, those of a pattern or a folder sorted; InputError if one has none.
 
     A name that exists is that file or folder, also if it looks like a pattern. Of a folder, at any
-    depth, files are taken whose names say what they hold; hidden ones (`.name`, `_name`) are not.
+    depth, files are taken whose names say what they hold; hidden ones (`.name`, `_name`) are not, nor
+    are the parts in output folders of accel below it.
     In s3:// and gs:// a folder is a name that ends with `/`; an http(s):// URL is one file.
     """
     return [path for name in inputs for path in _expanded(name)]
@@ -65,7 +68,8 @@ def _readable(folder: str, names: list[str]) -> list[str]:
 
 
 def _below(folder: str) -> Iterator[str]:
-    for parent, _, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not os.path.exists(os.path.join(parent, name, MANIFEST))]
         for name in names:
             path = os.path.join(parent, name)
             if os.path.isfile(path):  # no pipes, no sockets, no broken links

@@ -115,6 +115,16 @@ def test_what_killed_writers_left_goes(job: Job) -> None:
     assert names(job.output) == [".hidden", "part-000000.tsv"]
 
 
+def test_a_folder_with_the_name_of_what_a_killed_writer_left(job: Job) -> None:
+    finished(job, 0)
+    (job.output / ".part-000001.tsv-x1").mkdir()
+    with (
+        pytest.raises(OutputError, match=r"cannot remove .*\.part-000001\.tsv-x1: .*; move it away, or name"),
+        OutputFolder.opened(job.output) as folder,
+    ):
+        folder.begin(manifest(job), resume=True)
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path, job: Job) -> None:
     (tmp_path / "file").write_text("")
     with (
@@ -131,6 +141,18 @@ def test_a_second_run_is_refused(folder: OutputFolder, monkeypatch: pytest.Monke
     with (
         pytest.raises(OutputError, match=r"another run \(process \d+\) is at work in .*out; wait until"),
         OutputFolder.opened(folder.path),
+    ):
+        pass
+
+
+def test_a_lock_on_a_full_disk(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(lock.os, "pwrite", full)
+    with (
+        pytest.raises(OutputError, match=r"cannot write .*lock: No space left on device; free some space"),
+        OutputFolder.opened(job.output),
     ):
         pass
 

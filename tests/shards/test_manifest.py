@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import fields, replace
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 
 from accel_cli.errors import OutputError, WeightsError
 from accel_cli.shards.job import Job
-from accel_cli.shards.manifest import Manifest
+from accel_cli.shards.manifest import Manifest, input_of
 from accel_cli.text.readers import Source
+from accel_cli.text.remote import RemoteFile
 
 OTHERS: dict[str, tuple[Any, str]] = {
     "accel": ("9.9", "accel was {}, and is now 9.9"),
@@ -83,9 +85,43 @@ def test_a_run_may_go_on_more_leniently_not_more_strictly(manifest: Manifest) ->
             assert (one.difference(other) is None) == (kinds.index(now) >= kinds.index(before))
 
 
+def test_the_query_of_a_url_counts_and_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RemoteFile, "fingerprint", lambda file: {"size": 1, "etag": "e"})
+
+    def said(url: str) -> dict[str, Any]:
+        return input_of(Source(url))
+
+    plain = said("https://host/a.txt")
+    assert "url" not in plain
+    assert said("https://me:secret@host/a.txt") == plain
+    assert "url" not in said("s3://bucket/a.txt")
+    one, other = said("https://host/a.txt?part=1"), said("https://host/a.txt?part=2")
+    assert one["path"] == other["path"] == plain["path"]
+    assert one["url"] != other["url"]
+    assert said("https://me:secret@host/a.txt?part=1") == one
+    assert "part=1" not in str(one)
+
+
+def test_one_too_deep_to_be_compared(manifest: Manifest, tmp_path: Path) -> None:
+    manifest.write(tmp_path / "m.json")
+    deep = f'{{"a":{"[" * 700}{"]" * 700}}}'
+    text = json.dumps({**json.loads((tmp_path / "m.json").read_text()), "model": None})
+    (tmp_path / "m.json").write_text(text.replace('"model": null', f'"model": {deep}'))
+    with pytest.raises(OutputError, match=r"m\.json cannot be read as a manifest"):
+        Manifest.read(tmp_path / "m.json")
+
+
 @pytest.mark.parametrize(
     "damage",
-    [{"layout": "/../../x"}, {"on_error": "?"}, {"shards": -1}, {"shards": None}, {"shard_size": 0}],
+    [
+        {"layout": "/../../x"},
+        {"on_error": "?"},
+        {"shards": -1},
+        {"shards": None},
+        {"shards": True},
+        {"shards": 1_000_001},
+        {"shard_size": 0},
+    ],
 )
 def test_one_that_no_run_has_written(manifest: Manifest, tmp_path: Path, damage: dict[str, Any]) -> None:
     replace(manifest, **damage).write(tmp_path / "m.json")
@@ -93,7 +129,7 @@ def test_one_that_no_run_has_written(manifest: Manifest, tmp_path: Path, damage:
         Manifest.read(tmp_path / "m.json")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"more": 1}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "7", "{}", '{"more": 1}', "[" * 9999])
 def test_a_damaged_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "m.json").write_text(text)
     with pytest.raises(OutputError, match=r"m\.json cannot be read as a manifest .*; name another folder"):

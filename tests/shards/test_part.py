@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
+from typing import Any
+
 import pytest
 
 from accel_cli.pipeline import Summary
@@ -40,10 +44,48 @@ def test_a_part_is_not_whole_without_file_or_counts_or_a_byte(parts: Parts) -> N
     assert parts.summary(12) is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "7", "null", "{}", '{"bytes": 5, "more": 1}', "\x00"])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "7", "null", "{}", '{"bytes": 5, "more": 1}', "\x00", "[" * 9999]
+)
 def test_damaged_counts(parts: Parts, text: str) -> None:
     parts.counts(12).write_text(text)
     assert parts.summary(12) is None
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"sentences": "3"},
+        {"sentences": True},
+        {"failed": -1},
+        {"labels": [1, 2]},
+        {"labels": {"good": "1"}},
+        {"labels": {"ugly": 1}},
+        {"seconds": None},
+        {"first_failure": 7},
+    ],
+)
+def test_counts_that_no_run_has_written(parts: Parts, damage: dict[str, Any]) -> None:
+    parts.counts(12).write_text(json.dumps({"bytes": 5, **asdict(COUNTED), **damage}))
+    assert Parts(parts.folder, "tsv", ["good", "bad"]).summary(12) is None
+
+
+def test_counts_that_lack_a_field(parts: Parts) -> None:
+    parts.counts(12).write_text('{"bytes": 5}')
+    assert parts.summary(12) is None
+
+
+def test_a_failure_in_words_that_are_not_unicode(parts: Parts) -> None:
+    parts.keep_counts(12, Summary(first_failure="a\udcff.txt:1: \ud800"), 5)
+    assert parts.summary(12) == Summary(first_failure="a\udcff.txt:1: \ud800")
+
+
+def test_what_is_there_whether_whole_or_not(parts: Parts) -> None:
+    for name in ("part-000003.tsv", "part-000002.csv", "part-0000001.tsv", "part-000013.tsv"):
+        (parts.folder / name).symlink_to("nowhere")
+    assert [path.name for path in parts.there(13)] == ["part-000003.tsv", "part-000012.tsv"]
+    assert [path.name for path in parts.counts_there(13)] == ["part-000012.json"]
+    assert parts.counts_there(12) == []
 
 
 def test_sums() -> None:

@@ -157,10 +157,73 @@ def test_the_merged_file_is_not_replaced_unasked(run_into: Here, lines: Path, tm
     assert (tmp_path / "all.tsv").read_bytes() == rows(tmp_path / "out")
 
 
-def test_a_merged_file_may_lie_in_the_folder(run_into: Here, lines: Path, tmp_path: Path) -> None:
-    run_into("--input", lines, "--shard-size", "300", "--merge", tmp_path / "out" / "all.tsv")
-    assert (tmp_path / "out" / "all.tsv").read_bytes() == rows(tmp_path / "out")
-    run_into("--input", lines, "--resume")
+@pytest.mark.parametrize("name", ["all.tsv", f"{HIDDEN}/manifest.json", "part-000000.tsv"])
+def test_a_merged_file_lies_elsewhere(run_into: Here, lines: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "out")
+    with pytest.raises(UsageError, match=r"lies in the output folder .*out; name a file elsewhere"):
+        run_into("--input", lines, "--merge", tmp_path / "link" / name, "--overwrite")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_merged_file_is_no_input(run_into: Here, lines: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.tsv").symlink_to(lines)
+    before = lines.read_bytes()
+    with pytest.raises(UsageError, match=r"link.tsv is an input too; name another file"):
+        run_into("--input", lines, "--merge", tmp_path / "link.tsv", "--overwrite")
+    assert lines.read_bytes() == before
+
+
+def test_a_merged_file_elsewhere(run_into: Here, lines: Path) -> None:
+    with pytest.raises(UsageError, match="--merge gs://bucket/all: rows are written to this machine; name"):
+        run_into("--input", lines, "--merge", "gs://bucket/all")
+
+
+def test_an_output_folder_within_the_input(tiny_path: Path, lines: Path, tmp_path: Path) -> None:
+    line = ["run", "--config", str(tiny_path), "--input", str(lines.parent), "--device", "cpu"]
+    line += ["--output", f"{lines.parent}/labels/"]
+    cli.main(line, standalone_mode=False)
+    first = rows(tmp_path / "labels")
+    for again in ("--resume", "--overwrite"):
+        cli.main([*line, again], standalone_mode=False)
+        assert rows(tmp_path / "labels") == first
+
+
+def test_names_that_are_not_utf8(run_into: Here, lines: Path, tmp_path: Path) -> None:
+    name = os.fsdecode(bytes(tmp_path) + b"/\xff.txt")
+    lines.rename(name)
+    run_into("--input", name)
+    run_into("--input", name, "--resume")
+    assert len(rows(tmp_path / "out").splitlines()) == 100
+
+
+def test_a_folder_in_the_place_of_a_part(
+    run_into: Here, lines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_into("--input", lines, "--shard-size", "300")
+    part = tmp_path / "out" / "part-000001.tsv"
+    part.unlink()
+    part.mkdir()
+    with pytest.raises(OutputError, match=r"part-000001.tsv is a folder; move it away, then go on with"):
+        run_into("--input", lines, "--resume")
+    assert "stopped early; 3 of 4 parts" in capsys.readouterr().err
+    with pytest.raises(OutputError, match=r"cannot remove .*part-000001.tsv: .*; move it away, or name"):
+        run_into("--input", lines, "--overwrite")
+
+
+def test_an_input_that_is_broken_but_no_record_of_it(
+    run_into: Here, lines: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packed = tmp_path / "packed.txt.gz"
+    packed.write_bytes(gzip.compress(lines.read_bytes())[:-9])
+    with pytest.raises(InputError):
+        run_into("--input", packed)
+    assert (
+        capsys.readouterr()
+        .err.splitlines()[-1]
+        .endswith(
+            "; mend the input, then begin again with --overwrite; --resume goes on only if it is as it was"
+        )
+    )
 
 
 @pytest.mark.extras

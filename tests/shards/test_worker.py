@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from accel_cli.errors import InputError, OutputError
+from accel_cli.errors import OutputError, RecordError
 from accel_cli.shards.folder import OutputFolder
 from accel_cli.shards.job import Job
 from accel_cli.shards.part import HIDDEN, Parts
@@ -57,7 +57,7 @@ def test_again_changes_nothing(worker: ShardWorker, shards: list[Shard], folder:
 def test_a_bad_record_leaves_nothing(job: Job, folder: OutputFolder, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "good"}\n{\n')
     [shard] = shards_of([Source(str(tmp_path / "in.jsonl"))], 400)
-    with ShardWorker(job, "cpu") as worker, pytest.raises(InputError, match=r"in.jsonl:2: not valid JSON"):
+    with ShardWorker(job, "cpu") as worker, pytest.raises(RecordError, match=r"in.jsonl:2: not valid JSON"):
         worker.run(shard)
     assert names(folder) == []
     with ShardWorker(replace(job, on_error="replace"), "cpu") as worker:
@@ -74,6 +74,16 @@ def test_a_full_disk_leaves_nothing(
     with pytest.raises(OutputError, match=r"part-000000.tsv: No space left on device; free some space, then"):
         worker.run(shards[0])
     assert names(folder) == []
+
+
+def test_a_link_in_the_place_of_a_part_is_not_followed(
+    worker: ShardWorker, shards: list[Shard], folder: OutputFolder, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.tsv").write_text("mine")
+    (folder.path / "part-000000.tsv").symlink_to(tmp_path / "mine.tsv")
+    worker.run(shards[0])
+    assert (tmp_path / "mine.tsv").read_text() == "mine"
+    assert not (folder.path / "part-000000.tsv").is_symlink()
 
 
 @pytest.mark.parametrize("layout", ["csv", "jsonl"])
