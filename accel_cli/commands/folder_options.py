@@ -38,7 +38,7 @@ def folder_options(command: Command) -> Command:
             "--shard-size",
             type=Size(),
             help="Bytes of input that go into a part file, cut at a line's end, as 64M.  [default: 256M for a"
-            " GPU, 16M for a CPU]",
+            " GPU, 4M for a CPU]",
         ),
     ):
         command = decorate(command)

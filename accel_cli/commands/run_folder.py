@@ -31,7 +31,7 @@ from accel_cli.text.remote import is_url
 from accel_cli.text.writers import opened_output
 
 # Bytes of a shard: seconds of work, so that a run that is cut short loses little.
-_SHARD_ON_CPU, _SHARD_ON_GPU = 16 << 20, 256 << 20
+_SHARD_ON_CPU, _SHARD_ON_GPU = 4 << 20, 256 << 20
 
 
 def run_folder(job: Job, sources: Sequence[Source], device: str, sharding: Sharding) -> None:
