@@ -133,7 +133,7 @@ def load_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
+            tensors = {name: _plain(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise WeightsError(
             f"no weights file {path}; check model.weights, or make it with `accel weights`"
@@ -156,6 +156,13 @@ def load_tensors(path: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, str
             f"{path} is damaged: sha256 is {found[:16]}..., expected {expected[:16]}...; fetch it again"
         )
     return tensors, metadata
+
+
+def _plain(tensor: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The tensor; TypeError for types that numpy has only where ml_dtypes is installed."""
+    if tensor.dtype.isbuiltin != 1:
+        raise TypeError(f"numpy has no type {tensor.dtype}")
+    return tensor
 
 
 def save_weights(path: Path, spec: ModelSpec, tensors: Tensors, *, overwrite: bool = True) -> None:
