@@ -173,8 +173,6 @@ class CudaEngine:
 
                 def keep(name: str, value: Any, part: Batch = part) -> None:
                     array = value.floats() if isinstance(value, Values) else cupy().asnumpy(value)
-                    if name == "gate":  # there may be columns behind those of the experts
-                        array = array[:, : self._spec.experts]
                     if name.startswith("convolution."):
                         inside = self._windows(part, int(name.partition(".")[2]))
                         array = array[inside] if len(array) == len(inside) else array

@@ -57,7 +57,7 @@ class Head:
             self._experts = _Separate(weights.gate, layers, products, run)
         self._dense = [products.prepare(layer.weight, layer.bias) for layer in dense]
         self._numbers = range(int(folded), len(dense) - 1 + folded)  # of the hidden ones
-        self._residual = spec.residual
+        self._count, self._residual = spec.experts, spec.residual
         with_shortcut = [self._dense[number - folded] for number in spec.residual]
         self._shortcuts = Shortcuts(with_shortcut, products, run)
 
@@ -78,7 +78,7 @@ class Head:
         values = buffers.mixture[:sentences] if self._dense else outputs.logits
         with named("gate"):
             self._products.softmax(x, self._experts.gate, gate)
-        observe("gate", gate)
+        observe("gate", Values(gate, self._count, Output.FP32))
         with named("experts"):
             self._experts(x, gate, buffers.experts, values)
         if not self._folded:

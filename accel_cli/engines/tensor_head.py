@@ -65,7 +65,7 @@ class TensorHead:
         gate, places = buffers.gate[:count], [room.rows(count) for room in buffers.layers]
         with named("gate"):
             self._products.softmax(features, self._gate, gate)
-        observe("gate", gate)
+        observe("gate", Values(gate, self._spec.experts, Output.FP32))
         with named("experts"):
             self._mix(features, gate, places[0] if places else Values(logits, logits.shape[1], Output.FP32))
         for number, layer in enumerate(self._hidden):

@@ -123,6 +123,7 @@ class StreamBlocks:
     def next(self, memory: memoryview) -> Block | None:
         """Read until the memory is full, the stream pauses or some time has passed."""
         room, size, lines, begin = _room(memory, self._limit), 0, False, time.monotonic()
+        reader = _reader(memory)
         if self._ended:
             return None
         while size < room:
@@ -130,11 +131,11 @@ class StreamBlocks:
             if not count:
                 self._ended = True
                 return _StreamBlock(size, self._limit, short=True) if size else None
-            lines = lines or _last_newline(_reader(memory), size, size + count) is not None
+            lines = lines or _last_newline(reader, size, size + count) is not None
             size += count
             if lines and (time.monotonic() - begin > _PATIENCE or (not self._rest and idle(self._stream))):
                 break
-        end = _last_newline(_reader(memory), 0, size) if lines else None
+        end = _last_newline(reader, 0, size) if lines else None
         if end is None:
             self._skip_line(memory[self._limit + MARGIN : room])
             return _StreamBlock(self._limit + MARGIN, self._limit, short=False)

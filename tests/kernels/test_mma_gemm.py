@@ -20,6 +20,7 @@ from kernels.tensor_cases import (
     EXACT,
     FP16,
     LENGTHS,
+    SHORTCUTS,
     SPLIT,
     TF32,
     Convolution,
@@ -145,11 +146,7 @@ def test_weighs_the_experts(backend: Backend, experts: int, hidden: int, output:
     check(got, p.expected_weighed(relu), 1e-3 if output == Output.FP16 else EXACT)
 
 
-@pytest.mark.parametrize(
-    ("operands", "output"),
-    [(FP16, Output.FP16), (BF16, Output.FP32), (TF32, Output.TF32), (SPLIT, Output.SPLIT)],
-    ids=str,
-)
+@pytest.mark.parametrize(("operands", "output"), SHORTCUTS, ids=str)
 def test_adds_what_was_multiplied_to_what_relu_leaves(
     backend: Backend, operands: Operands, output: Output
 ) -> None:
