@@ -14,13 +14,21 @@ DIMENSIONS = (12, None)
 def chunks(
     path: Path, column: str | None = None, kind: str | None = None, rows: int = 100
 ) -> list[TextChunk]:
-    found = list(Source(str(path), kind, column).chunks(rows, DIMENSIONS))
+    return chunks_of(Source(str(path), kind, column), rows)
+
+
+def chunks_of(source: Source, rows: int) -> list[TextChunk]:
+    found = list(source.chunks(rows, DIMENSIONS))
     assert all(isinstance(chunk, TextChunk) for chunk in found)
     return found  # type: ignore[return-value]
 
 
 def texts(path: Path, column: str | None = None, kind: str | None = None, rows: int = 100) -> list[bytes]:
     return [text for chunk in chunks(path, column, kind, rows) for text in chunk.texts]
+
+
+def texts_of(source: Source, rows: int = 300) -> list[bytes]:
+    return [text for chunk in chunks_of(source, rows) for text in chunk.texts]
 
 
 def failures(path: Path, column: str | None = None) -> list[str]:

@@ -7,10 +7,10 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
+from records import texts_of
 
 from accel_cli.errors import InputError
 from accel_cli.text import remote
-from accel_cli.text.chunks import TextChunk
 from accel_cli.text.inputs import expanded
 from accel_cli.text.readers import Source
 from accel_cli.text.spans import spans
@@ -39,22 +39,13 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.stop()
 
 
-def texts(source: Source) -> list[bytes]:
-    return [
-        text
-        for chunk in source.chunks(300, (1, None))
-        if isinstance(chunk, TextChunk)
-        for text in chunk.texts
-    ]
-
-
 def test_an_object_as_a_whole_and_in_spans(store: str) -> None:
     [url] = expanded([store])
     assert url == expanded([f"{store}*.txt"])[0] == "gs://data/in/a.txt"
-    assert texts(Source(url)) == LINES
+    assert texts_of(Source(url)) == LINES
     found = spans(Source(url), 3000)
     assert len(found) > 1
-    assert [text for span in found for text in texts(Source(url, span=span))] == LINES
+    assert [text for span in found for text in texts_of(Source(url, span=span))] == LINES
     with pytest.raises(
         InputError, match=r"cannot read gs://data/in/b\.txt: there is nothing of that name; check it"
     ):

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 from http_files import Files, served
+from records import texts_of
 
 from accel_cli.errors import InputError, UsageError
 from accel_cli.text import remote
-from accel_cli.text.chunks import TextChunk
 from accel_cli.text.inputs import expanded
 from accel_cli.text.readers import Source
 from accel_cli.text.spans import spans
@@ -33,24 +33,16 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Files]:
         yield files
 
 
-def texts(source: Source) -> list[bytes]:
-    found: list[bytes] = []
-    for chunk in source.chunks(300, (1, None)):
-        assert isinstance(chunk, TextChunk)
-        found += chunk.texts
-    return found
-
-
 @pytest.mark.parametrize("manner", ["good", "no-ranges", "no-length", "flaky"])
 def test_every_line_comes_once(server: Files, manner: str) -> None:
     source = Source(server.url(manner, "a.txt"))
-    assert texts(source) == LINES
+    assert texts_of(source) == LINES
     assert source.done == len(TEXT)
     assert source.size == (None if manner == "no-length" else len(TEXT))
 
 
 def test_blocks_are_asked_for_once_each(server: Files) -> None:
-    texts(Source(server.url("good", "a.txt")))
+    texts_of(Source(server.url("good", "a.txt")))
     blocks = {f"bytes={start}-{min(start + 1000, len(TEXT)) - 1}": 1 for start in range(0, len(TEXT), 1000)}
     assert server.ranges == {**blocks, f"bytes={len(TEXT) - 1}-{len(TEXT) - 1}": 1}  # and whether it can
 
@@ -59,7 +51,7 @@ def test_spans(server: Files) -> None:
     url = server.url("good", "a.txt")
     found = spans(Source(url), 3000)
     assert len(found) == -(-len(TEXT) // 3000)
-    assert [text for span in found for text in texts(Source(url, span=span))] == LINES
+    assert [text for span in found for text in texts_of(Source(url, span=span))] == LINES
 
 
 @pytest.mark.parametrize("manner", ["no-ranges", "no-length"])
@@ -71,13 +63,13 @@ def test_a_server_without_ranges_gives_a_file_as_a_whole(server: Files, manner: 
 def test_packed_files_and_queries(server: Files, manner: str) -> None:
     server.files["a.csv.gz"] = gzip.compress(b"text\n" + TEXT)
     source = Source(server.url(manner, "a.csv.gz") + "?token=secret")
-    assert texts(source) == LINES
+    assert texts_of(source) == LINES
     assert source.place == server.url(manner, "a.csv.gz")
 
 
 def test_an_empty_file(server: Files) -> None:
     server.files["empty.txt"] = b""
-    assert texts(Source(server.url("good", "empty.txt"))) == []
+    assert texts_of(Source(server.url("good", "empty.txt"))) == []
 
 
 def test_a_url_is_one_input(server: Files) -> None:
@@ -107,7 +99,7 @@ def test_a_body_that_ends_too_early(server: Files, name: str, manner: str) -> No
     server.files["a.txt.gz"] = gzip.compress(TEXT)
     url = server.url(manner, name)
     with pytest.raises(InputError, match=rf"cannot read {url}: .+; check the network and run again"):
-        texts(Source(url))
+        texts_of(Source(url))
 
 
 def test_no_answer_in_time(server: Files, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,14 +108,14 @@ def test_no_answer_in_time(server: Files, monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(
         InputError, match=r"/silent/a\.txt: no answer in time; check the network and run again"
     ):
-        texts(Source(server.url("silent", "a.txt")))
+        texts_of(Source(server.url("silent", "a.txt")))
 
 
 def test_an_object_that_changed_meanwhile(server: Files) -> None:
     with pytest.raises(
         InputError, match=r"/changing/a\.txt changed while it was read \(.+, then .+\); run again"
     ):
-        texts(Source(server.url("changing", "a.txt")))
+        texts_of(Source(server.url("changing", "a.txt")))
 
 
 def test_arrays_are_not_fetched(server: Files) -> None:
@@ -158,16 +150,16 @@ def test_parquet(server: Files) -> None:
     parquet.write_table(arrow.table({"text": LINES}), sink, row_group_size=300)
     server.files["a.parquet"] = sink.getvalue()
     url = server.url("good", "a.parquet")
-    assert texts(Source(url)) == LINES
-    assert [text for span in spans(Source(url), 1) for text in texts(Source(url, span=span))] == LINES
+    assert texts_of(Source(url)) == LINES
+    assert [text for span in spans(Source(url), 1) for text in texts_of(Source(url, span=span))] == LINES
     with pytest.raises(
         InputError, match="its server reads no ranges, which Parquet needs; copy the file here"
     ):
-        texts(Source(server.url("no-ranges", "a.parquet")))
+        texts_of(Source(server.url("no-ranges", "a.parquet")))
     with pytest.raises(
         InputError, match=r"cannot read .*/short/a\.parquet: .+; check the network and run again"
     ):
-        texts(Source(server.url("short", "a.parquet")))
+        texts_of(Source(server.url("short", "a.parquet")))
     server.files["a.parquet"] = sink.getvalue()[:-1]
     with pytest.raises(InputError, match=r"/good/a\.parquet is not a whole Parquet file"):
-        texts(Source(url))
+        texts_of(Source(url))

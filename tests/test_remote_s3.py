@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from records import texts_of
 
 from accel_cli.errors import InputError
 from accel_cli.text import remote
-from accel_cli.text.chunks import TextChunk
 from accel_cli.text.inputs import expanded
 from accel_cli.text.readers import Source
 from accel_cli.text.spans import spans
@@ -50,14 +50,6 @@ def put(store: Any, name: str, data: bytes) -> str:
     return f"s3://data/{name}"
 
 
-def texts(source: Source) -> list[bytes]:
-    found: list[bytes] = []
-    for chunk in source.chunks(300, (1, None)):
-        assert isinstance(chunk, TextChunk)
-        found += chunk.texts
-    return found
-
-
 @settings(max_examples=15)
 @given(
     st.lists(st.binary(max_size=300).map(lambda line: line.replace(b"\n", b"")), max_size=30),
@@ -66,23 +58,23 @@ def texts(source: Source) -> list[bytes]:
 def test_spans_hold_every_line_once(store: Any, lines: list[bytes], size: int) -> None:
     url = put(store, "spans.txt", b"begin\n" + b"\n".join(lines))
     source = Source(url)
-    whole = texts(source)
+    whole = texts_of(source)
     assert source.done == source.size
-    assert [text for span in spans(source, size) for text in texts(Source(url, span=span))] == whole
+    assert [text for span in spans(source, size) for text in texts_of(Source(url, span=span))] == whole
 
 
 def test_an_empty_object(store: Any) -> None:
     url = put(store, "empty.txt", b"")
-    assert texts(Source(url)) == []
-    assert [text for span in spans(Source(url), 10) for text in texts(Source(url, span=span))] == []
+    assert texts_of(Source(url)) == []
+    assert [text for span in spans(Source(url), 10) for text in texts_of(Source(url, span=span))] == []
 
 
 def test_a_packed_object(store: Any) -> None:
     packer = zlib.compressobj(wbits=31)
     data = packer.compress(b"".join(b"%d\n" % i for i in range(5000))) + packer.flush()
-    assert len(texts(Source(put(store, "a.txt.gz", data)))) == 5000
+    assert len(texts_of(Source(put(store, "a.txt.gz", data)))) == 5000
     with pytest.raises(InputError, match=r"s3://data/cut\.txt\.gz is not a whole gzip file"):
-        texts(Source(put(store, "cut.txt.gz", data[:-10])))
+        texts_of(Source(put(store, "cut.txt.gz", data[:-10])))
 
 
 def test_patterns_and_folders(store: Any) -> None:
@@ -128,7 +120,7 @@ def test_an_object_that_was_replaced_since_it_was_looked_at(store: Any) -> None:
     source = Source(put(store, "replaced.txt", b"old\n"))
     put(store, "replaced.txt", b"new\n")
     with pytest.raises(InputError, match="changed while it was read"):
-        texts(source)
+        texts_of(source)
 
 
 def test_a_store_that_denies_access(store: Any) -> None:

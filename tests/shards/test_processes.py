@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import time
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, clean_environment, command, needs_gpu
+from disks import mounted
 
 from accel_cli.errors import AccelWarning
 from accel_cli.shards.folder import OutputFolder
@@ -269,13 +269,8 @@ def test_a_bad_record_among_workers(tiny_path: Path, tmp_path: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """The folder `out` as a file system of 128 KiB."""
-    folder = tmp_path / "out"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", str(folder)]
-    if not shutil.which("mount") or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to mount a small file system")
-    yield folder
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+    with mounted(tmp_path / "out", "128k") as folder:
+        yield folder
 
 
 @pytest.mark.extras
