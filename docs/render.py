@@ -14,10 +14,12 @@ A marker is one line, and all between it and the line `<!-- end -->` is rewritte
 
 First word: `results` for the rows of a file, `stages` for its stages, `ladder` for the rungs of a ladder,
 `serve` for the ways to ask a server, `soak` for how it stood an overload, `resources`, `fleets` and `tails`
-for the parts of `accel plan-scale`, a line each. Then the file, or several with commas, from the top of the
+for the parts of `accel plan-scale`, a line each; `memory`, `threads`, `banks`, `softmax` and `roofline` for
+the rows of an experiment of docs/lab.md. Then the file, or several with commas, from the top of the
 repository. Then filters: key=value, or key=one,other. Then the columns, each as key: heading; without any,
 the usual ones. A key that a row lacks is looked up in the whole file, with dots: `machine.cpu`. `picture`
-shows a file. Of a ladder, a server or a picture that is not there nothing is shown.
+shows a file. Of a ladder, a server or a picture that is not there nothing is shown; of an experiment, that
+it was not measured yet.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LADDER, PICTURES = "docs/results/ladder-h200.json", ("docs/ladder.png", "docs/ladder.svg")
+LAB = ("memory", "threads", "banks", "softmax", "roofline")
 LISTS = {
     "results": "rows",
     "stages": "stages",
@@ -41,8 +44,13 @@ LISTS = {
     "resources": "rows",
     "fleets": "fleets",
     "tails": "tails",
+    **dict.fromkeys(LAB, "rows"),
 }
-MAY_LACK = ("ladder", "serve", "soak")
+# what is shown in place of a file that is not there
+MAY_LACK = {
+    **dict.fromkeys(("ladder", "serve", "soak"), ()),
+    **dict.fromkeys(LAB, ("Not measured yet.",)),
+}
 USUAL = {
     "results": "program: Program | clock: Clock | input: Input | warm: Warm | n: n"
     " | sentences_per_s: Sentences/s | slowest: Slowest | fastest: Fastest | x_peer: x peer"
@@ -66,10 +74,27 @@ USUAL = {
     " | hours_between_deaths: Hours between deaths | hours: Hours | percent_over: % over the plan"
     " | tail_minutes: Tail, minutes | retried: Retried | given_up: Given up"
     " | lost_unit_hours: Lost unit-hours",
+    "memory": "bytes: Bytes | direction: Direction | memory: Memory | us: us | us_min: Fastest"
+    " | us_max: Slowest | gb_per_s: GB/s | x_pageable: x pageable",
+    "threads": "order: Order | apart_bytes: Lanes apart, bytes | sectors: Sectors a load"
+    " | percent_used: % of them used | us: us | us_min: Fastest | us_max: Slowest | gb_per_s: GB/s"
+    " | percent_of_copy: % of copy",
+    "banks": "layout: Layout | rounds: Rounds | write_ways: Ways to write | read_ways: Ways to read | us: us"
+    " | us_min: Fastest | us_max: Slowest | gb_per_s: GB/s | percent_of_copy: % of copy | x_plain: x plain"
+    " | predicted_x_plain: Predicted",
+    "softmax": "length: Length | method: Method | passes: Passes | us: us | us_min: Fastest"
+    " | us_max: Slowest | gb_per_s: GB/s | percent_of_copy: % of copy | error_ordinary: Error, ordinary"
+    " | error_around_100: Around 100 | error_around_1000: Around 1000"
+    " | percent_not_finite_around_100: % not finite, around 100"
+    " | percent_not_finite_around_1000: % not finite, around 1000",
+    "roofline": "program: Program | flop_per_byte: FLOP/B, memory | flop_per_shared_byte: FLOP/B, shared"
+    " | bound_by: Bound by | predicted_tflop_per_s: Predicted TFLOP/s | tflop_per_s: TFLOP/s"
+    " | percent_of_predicted: % of predicted | percent_of_fma: % of fma rate | us: us | us_min: Fastest"
+    " | us_max: Slowest | max_error: Largest error",
 }
 END = "<!-- end -->"
 # at the beginning of a line: a marker that is only quoted, in backticks or indented, is text
-_MARKER = re.compile(r"^<!-- (results|stages|ladder|serve|soak|resources|fleets|tails|picture) (.*) -->$")
+_MARKER = re.compile(rf"^<!-- ({'|'.join((*LISTS, 'ladder', 'picture'))}) (.*) -->$")
 
 
 class MarkerError(Exception):
@@ -107,7 +132,7 @@ def _content(kind: str, body: str, root: Path, folder: Path) -> list[str]:
         name, _, text = body.partition(" ")
         return [f"![{text}]({relpath(name, folder)})"] if (root / name).exists() else []
     if kind in MAY_LACK and not (root / body.split()[0]).exists():
-        return []
+        return list(MAY_LACK[kind])
     return table(kind, body, root)
 
 

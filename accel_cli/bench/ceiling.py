@@ -77,9 +77,14 @@ def measure_ceiling(index: int, size: int = SIZE, memory: int = MEMORY) -> Ceili
                 f"no ceiling, because {program} is not exact to fp32 here (TF32 is switched on?): {worst}"
             )
         flop = 2 * size**3 / device_times([product], _REPEATS).median
-        copied = 2 * memory / device_times([_copy(memory)], _REPEATS).median
+        copied = copy_rate(memory)
         tensor = _tensor(a, b) if program == CUBLAS else {}
         return Ceiling(program, size, flop, copied, tensor)
+
+
+def copy_rate(memory: int = MEMORY) -> float:
+    """Bytes a second of a copy of `memory` bytes within the current device: each is read and written."""
+    return 2 * memory / device_times([_copy(memory)], _REPEATS).median
 
 
 def _tensor(a: Floats, b: Floats) -> dict[str, float]:

@@ -18,7 +18,7 @@ def launches(device: DeviceFacts, experts: int) -> list[Launch]:
     """Every tile that may be chosen in all its variants, then all other kernels."""
     width = next((size for size in sgemm.WEIGHED if size >= experts), 1)
     products = [launch for tile in Tiles(device).all() for launch in sgemm.kinds(tile, width)]
-    return products + [launch for launch in catalogue.variants() if launch.kernel.name not in _PRODUCTS]
+    return products + [launch for launch in catalogue.of_engines() if launch.kernel.name not in _PRODUCTS]
 
 
 def compile_all(

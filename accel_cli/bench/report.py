@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from accel_cli.bench.bounds import Bounds
 from accel_cli.bench.measure import Timing, short
 from accel_cli.bench.profile import Profile
 from accel_cli.bench.work import Work
@@ -104,6 +105,7 @@ class Report:
     gpu: Any = None  # cuda.device.DeviceFacts
     programs: tuple[str, ...] = ()  # the peers, each as name and version
     profile: Profile | None = None
+    bounds: Bounds | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The report as it is published."""
@@ -123,6 +125,7 @@ class Report:
             "rows": [row.as_json() for row in self.rows],
             "stages": [stage.as_json() for stage in self.stages],
             "profile": self.profile.as_json() if self.profile else None,
+            "bounds": self.bounds.as_json() if self.bounds else None,
         }
 
     def text(self) -> str:

@@ -14,13 +14,17 @@ import numpy as np
 
 from accel_cli.batches import Predictions, TokenBatch
 from accel_cli.bench import measure
+from accel_cli.bench.bounds import Bounds, batch_bounds
+from accel_cli.bench.bounds_text import text_bounds
 from accel_cli.bench.check import Truth, truth
 from accel_cli.bench.inputs import TOKENS, Sentences, from_file, generated
+from accel_cli.bench.limits import Limits, device_limits, host_limits
 from accel_cli.bench.peers import PyTorch, peers, require_torch
 from accel_cli.bench.profile import profile
 from accel_cli.bench.report import Report, Row, Stage
 from accel_cli.bench.work import Work, by_stage, layers, total
 from accel_cli.classifier import Classifier
+from accel_cli.cuda.device import index_of
 from accel_cli.errors import AccelError
 from accel_cli.model.config import Config, ModelSpec
 from accel_cli.model.generate import obtain_weights
@@ -37,7 +41,8 @@ _QUIET = 1.5  # slowest by fastest repeat, beyond which something else was runni
 class Job:
     """What to measure: `count` sentences, of the file `path` or of `tokens` generated words on average.
 
-    `peer` names a program to compare with; `profile` asks for the time of each kernel as well.
+    `peer` names a program to compare with; `profile` asks for the time of each kernel as well, `stages` for
+    what bounds each stage.
     """
 
     count: int
@@ -46,6 +51,7 @@ class Job:
     peer: str | None = None
     tokens: int = TOKENS
     profile: bool = False
+    stages: bool = False
 
 
 def run(config: Config, device: str, job: Job, tell: Callable[[str], None]) -> Report:
@@ -108,6 +114,7 @@ class _Bench:
 
     def report(self, loaded: float, cold: measure.Timing, predictions: Predictions) -> Report:
         """Warm up, check each way's own result, then measure."""
+        limits = self._limits() if self._job.stages else None  # first, as much can be missing for it
         plan, spec = self._plan, self._config.model
         works = [layers(spec, plan, batch) for batch in self._batches]
         work = _sum(works)
@@ -138,7 +145,21 @@ class _Bench:
             gpu=getattr(self._engine, "device", None),
             programs=tuple({peer.version for peer in self._peers}),
             profile=profile(self._engine, self._batches, self._tell) if self._job.profile else None,
+            bounds=self._bounds(limits) if limits else None,
         )
+
+    def _limits(self) -> Limits:
+        device = self._plan.device
+        self._tell(f"measuring what {device} can do")
+        return host_limits() if device == "cpu" else device_limits(index_of(device))
+
+    def _bounds(self, limits: Limits) -> Bounds:
+        """What bounds each stage: of a batch of ids, and of a block of text where that is the device's."""
+        self._tell("measuring what bounds each stage")
+        parts = [batch_bounds(self._config.model, self._engine, self._batches, limits)]
+        tokens = sum(len(batch.ids) for batch in self._batches)
+        text = text_bounds(self._classifier, self._sentences.lines, tokens / len(self._sentences), limits)
+        return Bounds(limits, [*parts, text] if text else parts)
 
     def _stage_times(self) -> dict[str, measure.Timing]:
         self._tell(f"timing each stage over {len(self._sentences)} sentences, {self._job.repeats} times")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
+from accel_cli.bench.bounds_table import shown
 from accel_cli.bench.profile import KernelTime
 from accel_cli.bench.report import Report, Row, Stage
 from accel_cli.bench.terminal import console, table
@@ -23,6 +24,8 @@ def show(report: Report) -> None:
         size = f"{profile.sentences} sentences in {profile.batches} batches"
         out.print(f"\nTime in each kernel, {size}, in turn on one stream:")
         out.print(_kernels(profile.kernels))
+    for piece in shown(report.bounds) if report.bounds else ():
+        out.print(piece)
 
 
 def _rates(rows: list[Row]) -> Table:

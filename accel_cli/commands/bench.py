@@ -11,12 +11,14 @@ import click
 from accel_cli.bench import gemm, gemm_report, ladder, ladder_report, serve_suite, shards, tensor_gemm
 from accel_cli.bench.elapsed import elapsed
 from accel_cli.bench.inputs import TOKENS
+from accel_cli.bench.lab.experiments import EXPERIMENTS
 from accel_cli.bench.peers import PEERS
 from accel_cli.bench.picture import drawn, require_matplotlib
 from accel_cli.bench.rungs import PACKAGED, numbers
 from accel_cli.bench.suite import Job, run
 from accel_cli.bench.tables import show
 from accel_cli.commands import HELP
+from accel_cli.commands.bench_lab import measure_experiment
 from accel_cli.commands.bench_serve import SECONDS, drive, serve_options
 from accel_cli.commands.bench_shards import WORKERS, measure_shards, shards_options
 from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options, say
@@ -80,13 +82,16 @@ from accel_cli.text.writers import claim, opened_output
 )
 @option(
     "--suite",
-    type=click.Choice(("gemm", "shards")),
+    type=click.Choice(("gemm", "shards", *EXPERIMENTS)),
     help="Instead of a plan, measure matrix products beside cuBLAS's (CUDA; in fp32, or as --precision says),"
-    " or runs in shards beside a run of one process.",
+    " runs in shards beside a run of one process, or what an experiment of the lab asks (CUDA; docs/lab.md).",
 )
 @shards_options
 @serve_options
 @option("--profile", is_flag=True, help="Measure the time of each kernel as well (CUDA).")
+@option(
+    "--stages", is_flag=True, help="Measure what bounds each stage as well, and how near it comes to that."
+)
 @option(
     "--json",
     "report",
@@ -112,6 +117,7 @@ def command(
     seconds: float | None,
     soak: float | None,
     profile: bool,
+    stages: bool,
     report: str | None,
     overwrite: bool,
     config: str,
@@ -137,6 +143,7 @@ def command(
     settings = {name.removeprefix("--").replace("-", "_"): value for name, value in plan.items()}
     given = {"--config": config, "--device": device, **plan}
     words = tuple(word for name, value in given.items() if value for word in (name, str(value)))
+    details: dict[str, object] = {"--profile": profile, "--stages": stages}
     if serve:
         others = {
             "--workers": workers,
@@ -145,28 +152,37 @@ def command(
             "--rungs": rungs,
             "--picture": " ".join(pictures),
         }
-        refuse({**others, "--suite": suite, "--profile": profile}, "with --serve only a server is measured")
+        refuse({**others, "--suite": suite, **details}, "with --serve only a server is measured")
         asked = serve_suite.Job(words, sentences, repeats, seconds or SECONDS, soak, path, tokens)
         drive(configured(config, **settings), device, asked, report, overwrite)
         return
     refuse({"--seconds": seconds, "--soak": soak}, "only --serve loads anything for a time")
     if suite == "shards":
         others = {"--peer": peer, "--ladder": folder, "--rungs": rungs, "--picture": " ".join(pictures)}
-        refuse({**others, "--profile": profile}, "with --suite shards whole runs are measured")
+        refuse({**others, **details}, "with --suite shards whole runs are measured")
         task = shards.Job(words, sentences, repeats, workers or WORKERS, path, tokens)
         measure_shards(configured(config, **settings), task, report, overwrite)
         return
     refuse({"--workers": workers}, "only --suite shards starts several")
     if suite == "gemm":
         others = {"--input": path, "--peer": peer, "--ladder": folder, "--rungs": rungs}
-        shown = {"--picture": " ".join(pictures), "--profile": profile}
+        shown = {"--picture": " ".join(pictures), **details}
         refuse({**others, **shown, **rest}, "with --suite gemm nothing but products is measured")
         products(choose(device), precision or "fp32", repeats, report, overwrite)
         return
+    if suite is not None:
+        others = {"--input": path, "--peer": peer, "--ladder": folder, "--rungs": rungs}
+        shown = {"--picture": " ".join(pictures), **details}
+        refuse({**others, **shown, **plan}, f"with --suite {suite} nothing but that experiment is measured")
+        measure_experiment(suite, choose(device), repeats, report, overwrite)
+        return
     if folder is not None:
         refuse({"--input": path, **plan}, "with --ladder the rungs say that themselves")
-        if profile:
-            raise UsageError("--profile: a ladder times whole rungs; profile one of them with --config FILE")
+        for name, given_too in details.items():
+            if given_too:
+                raise UsageError(
+                    f"{name}: a ladder times whole rungs; profile one of them with --config FILE"
+                )
         if peer == "torch-folded":
             raise UsageError(
                 "--peer torch-folded: rungs are given embeddings too, which cannot be folded; say --peer"
@@ -183,7 +199,7 @@ def command(
     with ExitStack() as stack:
         # opened first: minutes of measuring must not end in "no such folder"
         file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
-        found = run(loaded, device, Job(sentences, repeats, path, peer, tokens, profile), say)
+        found = run(loaded, device, Job(sentences, repeats, path, peer, tokens, profile, stages), say)
         if report != "-":
             show(found)
         if file is not None:
