@@ -94,6 +94,20 @@ __device__ __forceinline__ bool in_eights(const FragmentPlace& place) {
     return low && place.stride % 8 == 0 && reinterpret_cast<unsigned long long>(place.y) % 16 == 0;
 }
 
+// Eight neighbours of a row from `column` on, or those of them before column `end`.
+__device__ __forceinline__ void store_eight(Y* row, int column, int end, const uint4& eight) {
+    if (column + 7 < end) {
+        *reinterpret_cast<uint4*>(row + column) = eight;
+        return;
+    }
+    const unsigned pairs[4] = {eight.x, eight.y, eight.z, eight.w};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const unsigned short bits = pairs[i / 2] >> (i % 2 * 16) & 0xFFFFu;
+        if (column + i < end) reinterpret_cast<unsigned short*>(row + column)[i] = bits;
+    }
+}
+
 // A row's four lanes write 64 bytes in one piece.
 template <int NT>
 __device__ __forceinline__ void store_gathered(const float (&sums)[NT][4], const FragmentPlace& place) {
@@ -115,16 +129,8 @@ __device__ __forceinline__ void store_gathered(const float (&sums)[NT][4], const
             for (int w = 0; w < WORDS; ++w) {
                 gather_tile(pairs[w]);
                 if (row >= place.rows) continue;
-                Y* const out = place.row_of_y(row) + w * place.y_low + column;
-                if (column + 7 < place.columns) {
-                    *reinterpret_cast<uint4*>(out) = make_uint4(pairs[w][0], pairs[w][1], pairs[w][2], pairs[w][3]);
-                } else {
-#pragma unroll
-                    for (int i = 0; i < 8; ++i) {
-                        const unsigned short bits = pairs[w][i / 2] >> (i % 2 * 16) & 0xFFFFu;
-                        if (column + i < place.columns) reinterpret_cast<unsigned short*>(out)[i] = bits;
-                    }
-                }
+                const uint4 eight = make_uint4(pairs[w][0], pairs[w][1], pairs[w][2], pairs[w][3]);
+                store_eight(place.row_of_y(row) + w * place.y_low, column, place.columns, eight);
             }
         }
     }
@@ -229,71 +235,7 @@ __device__ __forceinline__ void add_rows(float (&sums)[NT][4], const FragmentPla
 }
 #endif
 
-#if EPILOGUE >= EPILOGUE_EXPERTS
-__device__ __forceinline__ float finished(float total) {
-    return EPILOGUE == EPILOGUE_EXPERTS_RELU ? rectified(total) : total;
-}
-
-#if EXPERTS == 4
-// Two lanes hold a value's experts. They exchange sums: the even one then has all of row g, the odd one of row g + 8.
-template <int NT>
-__device__ __forceinline__ void store_experts(const float (&sums)[NT][4], const FragmentPlace& place) {
-    const bool odd = threadIdx.x % 2;
-    const int row = place.row + odd * 8 + threadIdx.x % 32 / 4;
-    float weights[4];
-#pragma unroll
-    for (int e = 0; e < 4; ++e) weights[e] = row < place.rows ? place.gate[row * 4 + e] : 0.0f;
-    Y* const out = place.row_of_y(row);
-#pragma unroll
-    for (int j = 0; j < NT; ++j) {
-        float mine[2], others[2];
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            mine[i] = odd ? sums[j][i + 2] : sums[j][i];
-            others[i] = __shfl_xor_sync(0xFFFFFFFFu, odd ? sums[j][i] : sums[j][i + 2], 1);
-        }
-        float total = weights[0] * (odd ? others[0] : mine[0]);
-        total = fmaf(weights[1], odd ? others[1] : mine[1], total);
-        total = fmaf(weights[2], odd ? mine[0] : others[0], total);
-        total = fmaf(weights[3], odd ? mine[1] : others[1], total);
-        const int column = place.column + j * 8 + threadIdx.x % 4 / 2 * 4;
-        if (row < place.rows && column < place.columns) store(out + column / 4, place.y_low, finished(total));
-    }
-}
-#elif EXPERTS == 2
-template <int NT>
-__device__ __forceinline__ void store_experts(const float (&sums)[NT][4], const FragmentPlace& place) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int row = place.row + half * 8 + threadIdx.x % 32 / 4;
-        if (row >= place.rows) continue;
-        const float first = place.gate[row * 2], second = place.gate[row * 2 + 1];
-        Y* const out = place.row_of_y(row);
-#pragma unroll
-        for (int j = 0; j < NT; ++j) {
-            const int column = place.column + j * 8 + threadIdx.x % 4 * 2;
-            const float total = fmaf(second, sums[j][half * 2 + 1], first * sums[j][half * 2]);
-            if (column < place.columns) store(out + column / 2, place.y_low, finished(total));
-        }
-    }
-}
-#else
-template <int NT>
-__device__ __forceinline__ void store_experts(float (&sums)[NT][4], const FragmentPlace& place) {
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int row = place.row + half * 8 + threadIdx.x % 32 / 4;
-        const float weight = row < place.rows ? place.gate[row] : 0.0f;
-#pragma unroll
-        for (int j = 0; j < NT; ++j) {
-            sums[j][half * 2] = finished(weight * sums[j][half * 2]);
-            sums[j][half * 2 + 1] = finished(weight * sums[j][half * 2 + 1]);
-        }
-    }
-    store_fragment(sums, place);
-}
-#endif
-#endif
+#include "fragment_experts.cuh"
 
 // Scales, adds the bias, and does what EPILOGUE says. It changes the sums.
 template <int NT>

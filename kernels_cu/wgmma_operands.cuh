@@ -38,11 +38,7 @@ struct Stages {
         while (!ptx::mbarrier_try_wait_parity(full_here(), phase)) {}
     }
     __device__ __forceinline__ void wait_empty() const {
-#if CLUSTER > 1
-        while (!ptx::mbarrier_try_wait_parity_cluster(empty_here(), phase ^ 1)) {}
-#else
         while (!ptx::mbarrier_try_wait_parity(empty_here(), phase ^ 1)) {}
-#endif
     }
     __device__ __forceinline__ void next() {
         if (++stage == STAGES) stage = 0, phase ^= 1;

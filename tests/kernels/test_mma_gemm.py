@@ -58,7 +58,7 @@ def test_split_operands_are_as_good_as_floats(backend: Backend) -> None:
     exact = p.a.astype(np.float64) @ p.weight.astype(np.float64).T + p.bias
     half = np.abs(Product(FP16, 20, 16, 300).expected() + p.bias - exact).max()
     worst = np.abs(p.run(backend, TINY) - exact).max()
-    assert worst < np.abs(p.a @ p.weight.T + p.bias - exact).max() * 2
+    assert worst < np.abs(p.a @ p.weight.T + p.bias - exact).max() * 8  # a GPU cuts off as it adds
     assert worst < half / 100
 
 
