@@ -167,18 +167,23 @@ def table(kind: str, body: str, root: Path) -> list[str]:
 
 
 def _rungs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A row for each rung and peer: embeddings in, many sentences; beside it what else was measured."""
+    """A row for each rung and peer: many sentences, embeddings in; beside it what else was measured.
+
+    A rung that takes no embeddings is compared by its ids.
+    """
     groups: dict[tuple[Any, str], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["rung"], row["name"]), []).append(row)
     found = []
     for group in groups.values():
         rates = {(row["input"], row["regime"]): row["sentences_per_s"] for row in group}
-        first = next(row for row in group if (row["input"], row["regime"]) == ("embeddings", "many"))
+        many = {row["input"]: row for row in group if row["regime"] == "many"}
+        first = many.get("embeddings") or many["ids"]
         peer = first["rung"] is None
         found.append(
             {
                 **first,
+                "sentences_per_s": rates.get(("embeddings", "many")),
                 "name": f"{first['program']}, {first['name']}" if peer else first["name"],
                 "one_batch": rates.get(("embeddings", "one batch")),
                 "cold": rates.get(("embeddings", "cold")),

@@ -24,7 +24,7 @@ from accel_cli.model.golden import make_golden
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.text.vocabulary import load_vocabulary, save_vocabulary
 
-WHOLE = frozenset(range(17))
+WHOLE = frozenset(range(19))
 MODEL: dict[str, Any] = {
     "vocabulary": "vocabulary.txt",
     "vocabulary_size": 40,

@@ -74,6 +74,19 @@ class TestClimb:
         assert all(1e-6 < row.figure.max_error < TOLERANCE["fp16"] for row in report.rows)
         assert {report.row_json(row)["percent_of_ceiling"] for row in report.rows} == {None}
 
+    @pytest.mark.extras
+    def test_a_folded_rung_is_measured_by_its_ids(
+        self, gpu: None, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        report = climb(folder, {0, 18})
+        assert report.failed == {}
+        folded = [row for row in report.rows if row.rung == 18]
+        assert [row.place for row in folded] == [("ids", "cold"), ("ids", "many")]
+        assert report.row_json(folded[1])["x_first"] is not None
+        ladder_report.show(report)
+        line = next(line for line in capsys.readouterr().out.splitlines() if "folded" in line)
+        assert line.split()[:3] == ["18", "folded", "-"]
+
     @pytest.mark.gpu
     @needs_gpu
     def test_every_rung_is_right_on_a_gpu(self, folder: Path) -> None:

@@ -35,9 +35,11 @@ class TestRungs:
         found = rungs(PACKAGED, None, "auto")
         assert [rung.number for rung in found] == sorted(ladders.WHOLE)
         assert {rung.config.model for rung in found} == {load_config("school").model}
-        assert [rung.plan.device for rung in found] == ["cpu"] + ["cuda:0"] * 16
+        assert [rung.plan.device for rung in found] == ["cpu"] + ["cuda:0"] * 18
         precisions = [rung.plan.precision for rung in found]
-        assert precisions == ["fp32"] * 11 + ["fp16", "tf32", "bf16", "fp16", "fp32-split", "fp32-split"]
+        tensor = ["fp16", "tf32", "bf16", "fp16", "fp32-split", "fp32-split", "fp32-split", "fp16"]
+        assert precisions == ["fp32"] * 11 + tensor
+        assert {rung.number for rung in found if rung.kinds == ("ids",)} == {17, 18}
 
     def test_some_of_them_on_another_gpu(self, gpu: None, folder: Path) -> None:
         found = rungs(folder, numbers("0,9-10"), "cuda:1")
@@ -58,17 +60,17 @@ class TestRungs:
             numbers(text)
 
     def test_refusals(self, gpu: None, own: Path, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match=r"has no rung 17; there are 0, 1, .*10"):
-            rungs(own, frozenset({1, 17}), "auto")
+        with pytest.raises(UsageError, match=r"has no rung 99; there are 0, 1, .*10"):
+            rungs(own, frozenset({1, 99}), "auto")
         with pytest.raises(UsageError, match=r"no rungs there; they are files like 00-cpu.yaml"):
             rungs(tmp_path, None, "auto")
         with pytest.raises(UsageError, match=r"--device cpu: a rung says where it runs; .*--rungs 0"):
             rungs(own, None, "cpu")
 
     def test_other_models_are_refused(self, own: Path) -> None:
-        (own / "17-other.yaml").write_text("extends: 00-cpu.yaml\nmodel: {filters: 9}\n")
-        with pytest.raises(UsageError, match=r"17-other.yaml: another model than that of rung 0 \(cpu\)"):
-            rungs(own, frozenset({0, 17}), "auto")
+        (own / "19-other.yaml").write_text("extends: 00-cpu.yaml\nmodel: {filters: 9}\n")
+        with pytest.raises(UsageError, match=r"19-other.yaml: another model than that of rung 0 \(cpu\)"):
+            rungs(own, frozenset({0, 19}), "auto")
 
     @pytest.mark.parametrize(
         ("key", "message"), [("length", "set model.length"), ("golden", "no rung is timed unchecked")]

@@ -15,7 +15,7 @@ from accel_cli.bench import measure
 from accel_cli.bench.ahead import CompileAhead
 from accel_cli.bench.ceiling import measure_ceiling
 from accel_cli.bench.ladder_clock import Clock, Subject
-from accel_cli.bench.ladder_inputs import KINDS, Inputs, make_inputs
+from accel_cli.bench.ladder_inputs import Inputs, make_inputs
 from accel_cli.bench.ladder_peer import peers, require_device
 from accel_cli.bench.ladder_report import LadderReport, LadderRow
 from accel_cli.bench.peer_precision import peer_precision
@@ -133,25 +133,25 @@ class _Climb:
         error = None
         if rung.plan.device != "cpu":  # whose kernels are compiled here, so that the fresh engine finds them
             with self._engine(rung) as engine:
-                error = self._checked(engine)
-                self._clock(_subject(rung, engine, self.flop)).cold(KINDS[0])
+                error = self._checked(engine, rung.kinds)
+                self._clock(_subject(rung, engine, self.flop)).cold(rung.kinds[0])
         with self._engine(rung) as engine:
             subject = _subject(rung, engine, self.flop)
-            first = self._clock(subject).cold(KINDS[0])
-            error = self._checked(engine) if error is None else error
+            first = self._clock(subject).cold(rung.kinds[0])
+            error = self._checked(engine, rung.kinds) if error is None else error
             return [first, *self.timed(replace(subject, error=error))]
 
     def timed(self, subject: Subject) -> list[LadderRow]:
         """The rows of a subject that is right."""
         clock = self._clock(subject)
-        return [row for kind in KINDS for row in clock.warm(kind)]
+        return [row for kind in subject.kinds for row in clock.warm(kind)]
 
     def _clock(self, subject: Subject) -> Clock:
         return Clock(self._spec, self._inputs, subject, self._repeats)
 
-    def _checked(self, engine: Engine) -> float:
+    def _checked(self, engine: Engine, kinds: tuple[str, ...]) -> float:
         """The largest error of the goldens' logits; AccelError if a layer of some, or a logit, is wrong."""
-        return max(self._checked_from(kind, engine) for kind in KINDS)
+        return max(self._checked_from(kind, engine) for kind in kinds)
 
     def _checked_from(self, kind: str, engine: Engine) -> float:
         golden, case = self._golden, Case(engine.plan, _INPUTS[kind])
@@ -171,8 +171,8 @@ class _Climb:
 
     @contextmanager
     def _engine(self, rung: Rung) -> Iterator[Engine]:
-        """An engine for both kinds of input, closed at the end."""
-        engine = engine_for(self._spec, self._weights, rung.plan, embeddings=True)
+        """An engine for whatever input the rung takes, closed at the end."""
+        engine = engine_for(self._spec, self._weights, rung.plan, embeddings="embeddings" in rung.kinds)
         try:
             yield engine
         finally:
@@ -188,6 +188,7 @@ def _subject(rung: Rung, engine: Engine, flop: int) -> Subject:
         engine.plan,
         lambda batches: measure.predict(engine, batches).logits,
         flop,
+        kinds=rung.kinds,
         alike=engine.plan.gemm in ("", "naive", "tiled") and engine.plan.launch != "graph",
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from accel_cli.batches import Batch, Floats
-from accel_cli.bench.ladder_inputs import Inputs
+from accel_cli.bench.ladder_inputs import KINDS, Inputs
 from accel_cli.bench.ladder_report import LadderRow
 from accel_cli.bench.measure import Timing, timed
 from accel_cli.bench.report import Row
@@ -41,6 +41,7 @@ class Subject:
     run: Callable[[list[Batch]], Floats]
     flop: int
     error: float = 0.0
+    kinds: tuple[str, ...] = KINDS
     alike: bool = False
 
 

@@ -130,15 +130,16 @@ def _table(report: LadderReport) -> Table:
         groups.setdefault((row.rung, row.name), []).append(row)
     for (rung, name), rows in groups.items():
         found = {row.place: report.row_json(row) for row in rows}
-        many, ids = found["embeddings", "many"], found["ids", "many"]
+        many, ids = found.get(("embeddings", "many")), found["ids", "many"]
+        shown = many or ids  # a rung without embeddings is compared by its ids
         lines.add_row(
             "" if rung is None else str(rung),
             name,
-            f"{many['n']:,}",
+            "-" if many is None else f"{many['n']:,}",
             *(_rate(many, key) for key in ("sentences_per_s", "slowest", "fastest")),
-            *(_number(many[key], digits) for key, digits in (("x_first", 1), ("x_before", 2))),
-            _number(many["tflop_per_s"], 2),
-            _number(many["percent_of_ceiling"], 1),
+            *(_number(shown[key], digits) for key, digits in (("x_first", 1), ("x_before", 2))),
+            _number(shown["tflop_per_s"], 2),
+            _number(shown["percent_of_ceiling"], 1),
             *(_rate(found.get(("embeddings", regime))) for regime in ("one batch", "cold")),
             f"{ids['n']:,}",
             _rate(ids),

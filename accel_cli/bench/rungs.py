@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accel_cli import resources
+from accel_cli.bench.ladder_inputs import KINDS
 from accel_cli.engines.base import Plan
 from accel_cli.engines.open import capability_of, device_for
 from accel_cli.engines.planner import make_plan
@@ -27,6 +28,11 @@ class Rung:
     name: str
     config: Config
     plan: Plan
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """What it takes: a table of what words add serves no embeddings."""
+        return KINDS[1:] if self.plan.convolution == "folded" and self.plan.device != "cpu" else KINDS
 
     def __str__(self) -> str:
         return f"rung {self.number} ({self.name})"
@@ -75,7 +81,13 @@ def _rung(number: int, name: str, path: Path, device: str) -> Rung:
     try:
         place = device_for(config.plan, wanted)
         capability = capability_of(place)
-        plan = make_plan(config.model, config.plan, place, embeddings=True, capability=capability)
+        plan = make_plan(
+            config.model,
+            config.plan,
+            place,
+            embeddings=config.plan.convolution != "folded",
+            capability=capability,
+        )
     except DeviceError as error:
         raise DeviceError(f"rung {number} ({name}): {error}, or leave it out with --rungs") from error
     return Rung(number, name, config, plan)
