@@ -14,12 +14,12 @@ A marker is one line, and all between it and the line `<!-- end -->` is rewritte
 
 First word: `results` for the rows of a file, `stages` for its stages, `ladder` for the rungs of a ladder,
 `serve` for the ways to ask a server, `soak` for how it stood an overload, `resources`, `fleets` and `tails`
-for the parts of `accel plan-scale`, a line each; `memory`, `threads`, `banks`, `softmax` and `roofline` for
-the rows of an experiment of docs/lab.md. Then the file, or several with commas, from the top of the
-repository. Then filters: key=value, or key=one,other. Then the columns, each as key: heading; without any,
-the usual ones. A key that a row lacks is looked up in the whole file, with dots: `machine.cpu`. `picture`
-shows a file. Of a ladder, a server or a picture that is not there nothing is shown; of an experiment, that
-it was not measured yet.
+for the parts of `accel plan-scale`, a line each; `text` for the programs of `accel bench --suite text`;
+`memory`, `threads`, `banks`, `softmax` and `roofline` for the rows of an experiment of docs/lab.md. Then the
+file, or several with commas, from the top of the repository. Then filters: key=value, or key=one,other. Then
+the columns, each as key: heading; without any, the usual ones. A key that a row lacks is looked up in the
+whole file, with dots: `machine.cpu`. `picture` shows a file. Of a ladder, a server or a picture that is not
+there nothing is shown; of a text or an experiment, that it was not measured yet.
 """
 
 from __future__ import annotations
@@ -44,12 +44,13 @@ LISTS = {
     "resources": "rows",
     "fleets": "fleets",
     "tails": "tails",
+    "text": "rows",
     **dict.fromkeys(LAB, "rows"),
 }
 # what is shown in place of a file that is not there
 MAY_LACK = {
     **dict.fromkeys(("ladder", "serve", "soak"), ()),
-    **dict.fromkeys(LAB, ("Not measured yet.",)),
+    **dict.fromkeys(("text", *LAB), ("Not measured yet.",)),
 }
 USUAL = {
     "results": "program: Program | clock: Clock | input: Input | warm: Warm | n: n"
@@ -74,6 +75,10 @@ USUAL = {
     " | hours_between_deaths: Hours between deaths | hours: Hours | percent_over: % over the plan"
     " | tail_minutes: Tail, minutes | retried: Retried | given_up: Given up"
     " | lost_unit_hours: Lost unit-hours",
+    "text": "program: Program | model: Network | fields: Rows | output: Written to | sentences: Sentences"
+    " | bytes: Bytes of text | seconds: Seconds | seconds_fastest: Fastest | seconds_slowest: Slowest"
+    " | sentences_per_s: Sentences/s | gb_per_s: GB/s of text | max_error: Largest error"
+    " | agree_percent: % as accel's",
     "memory": "bytes: Bytes | direction: Direction | memory: Memory | us: us | us_min: Fastest"
     " | us_max: Slowest | gb_per_s: GB/s | x_pageable: x pageable",
     "threads": "order: Order | apart_bytes: Lanes apart, bytes | sectors: Sectors a load"

@@ -133,6 +133,18 @@ class PyTorch:
         result[self._order] = found
         return result
 
+    def labels(self, sentences: TokenBatch) -> npt.NDArray[np.int64]:
+        """The labels [sentences] of others, sorted and padded here, in the order of the input."""
+        torch, order = self._torch, np.argsort(sentences.lengths, kind="stable")
+        with torch.inference_mode():
+            found = [
+                self._network(bucket.ids.to(self._device), bucket.masks).argmax(1)
+                for bucket in self._cut(sentences, order, self.plan.batch)
+            ]
+            result = np.empty(len(order), dtype=np.int64)
+            result[order] = torch.cat(found).cpu().numpy()
+        return result
+
     def device_seconds(self) -> float:
         """Seconds on the CUDA device from ids there to logits there."""
         torch = self._torch

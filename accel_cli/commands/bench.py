@@ -8,7 +8,16 @@ from pathlib import Path
 
 import click
 
-from accel_cli.bench import gemm, gemm_report, ladder, ladder_report, serve_suite, shards, tensor_gemm
+from accel_cli.bench import (
+    gemm,
+    gemm_report,
+    ladder,
+    ladder_report,
+    serve_suite,
+    shards,
+    tensor_gemm,
+    text_suite,
+)
 from accel_cli.bench.elapsed import elapsed
 from accel_cli.bench.inputs import TOKENS
 from accel_cli.bench.lab.experiments import EXPERIMENTS
@@ -21,6 +30,7 @@ from accel_cli.commands import HELP
 from accel_cli.commands.bench_lab import measure_experiment
 from accel_cli.commands.bench_serve import SECONDS, drive, serve_options
 from accel_cli.commands.bench_shards import WORKERS, measure_shards, shards_options
+from accel_cli.commands.bench_text import measure_text, only_peer, text_options
 from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options, say
 from accel_cli.cuda.device import choose
 from accel_cli.errors import AccelError, OutputError, UsageError
@@ -59,9 +69,11 @@ from accel_cli.text.writers import claim, opened_output
 )
 @option(
     "--peer",
-    type=click.Choice(PEERS),
+    "peers",
+    type=click.Choice((*PEERS, "fasttext")),
+    multiple=True,
     help="Measure the same network in this program, in turns with ours: as one would write it, or folded,"
-    " eager and compiled.",
+    " eager and compiled. With --suite text: torch-folded behind a tokenizer, or fastText; may be repeated.",
 )
 @option(
     "--ladder",
@@ -82,11 +94,13 @@ from accel_cli.text.writers import claim, opened_output
 )
 @option(
     "--suite",
-    type=click.Choice(("gemm", "shards", *EXPERIMENTS)),
+    type=click.Choice(("gemm", "shards", "text", *EXPERIMENTS)),
     help="Instead of a plan, measure matrix products beside cuBLAS's (CUDA; in fp32, or as --precision says),"
-    " runs in shards beside a run of one process, or what an experiment of the lab asks (CUDA; docs/lab.md).",
+    " runs in shards beside a run of one process, a long file of text -> a file of labels, or what an"
+    " experiment of the lab asks (CUDA; docs/lab.md).",
 )
 @shards_options
+@text_options
 @serve_options
 @option("--profile", is_flag=True, help="Measure the time of each kernel as well (CUDA).")
 @option(
@@ -107,12 +121,13 @@ def command(
     tokens: int,
     repeats: int,
     path: str | None,
-    peer: str | None,
+    peers: tuple[str, ...],
     folder: str | None,
     rungs: str | None,
     pictures: tuple[str, ...],
     suite: str | None,
     workers: int | None,
+    size: int | None,
     serve: bool,
     seconds: float | None,
     soak: float | None,
@@ -136,6 +151,7 @@ def command(
     accel bench --ladder --json docs/results/ladder-h200.json
     accel bench --serve --soak 600
     accel bench --suite shards --sentences 1000000 --workers 2
+    accel bench --suite text --bytes 4G --peer torch-folded --peer fasttext
     """
     debug = {"--kernels": kernels, "--kernel-debug": kernel_debug}
     rest = {"--batch": batch, "--streams": streams, **debug}
@@ -144,6 +160,15 @@ def command(
     given = {"--config": config, "--device": device, **plan}
     words = tuple(word for name, value in given.items() if value for word in (name, str(value)))
     details: dict[str, object] = {"--profile": profile, "--stages": stages}
+    if suite == "text" and not serve:
+        others = {"--workers": workers, "--seconds": seconds, "--soak": soak, "--ladder": folder}
+        drawn_too = {"--rungs": rungs, "--picture": " ".join(pictures)}
+        refuse({**others, **drawn_too, **details}, "with --suite text whole files are classified")
+        files = text_suite.Job(sentences, repeats, size, path, tokens, peers)
+        measure_text(configured(config, **settings), device, files, report, overwrite)
+        return
+    peer = only_peer(peers)
+    refuse({"--bytes": size}, "only --suite text repeats sentences into a file")
     if serve:
         others = {
             "--workers": workers,
