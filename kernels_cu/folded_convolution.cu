@@ -13,7 +13,8 @@
 // A NaN among a window's values makes a NaN of the feature. Each value of a row is read once: what bounds this is how
 // many of the reads miss the caches. A group of LANES threads reads a row, 16 bytes each; SPREAD groups share the
 // windows of a sentence, and each takes AT_ONCE together, so that many reads are under way. A warp stages CHUNK ids of
-// each of its sentences. ALIGNED says that `filters` and `pitch` are multiples of VECTOR.
+// each of its sentences. Where it has several the block takes its sentences by their lengths. ALIGNED says that `filters`
+// and `pitch` are multiples of VECTOR.
 // Grid: sentences, then slices: all processors work on one slice, whose words the caches hold; the last kind first.
 #include "folded_sums.cuh"
 #include "tensor_types.cuh"
@@ -23,6 +24,12 @@
 #endif
 #if !defined(THREADS) || !defined(BLOCKS)
 #error "THREADS or BLOCKS not defined"
+#endif
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
+constexpr int HELD = BLOCKS;
+#else
+constexpr int HELD = BLOCKS - 1;  // elsewhere registers would be spilled
 #endif
 
 constexpr int LANES = ROW_BYTES / 16;
@@ -101,7 +108,26 @@ __device__ __forceinline__ float feature_of(const Sums& largest, int i, float sc
     return value > 0.0f || value != value ? value : 0.0f;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+// Which of the block's sentences this team takes: the longest first, so that teams of a warp finish together.
+__device__ __forceinline__ int ranked(int team, const int* offsets, int sentences) {
+    static_assert(TEAMS <= 32, "a warp ranks them");
+    __shared__ int order[TEAMS];
+    if (threadIdx.x < 32) {
+        const int mine = threadIdx.x, sentence = blockIdx.x * TEAMS + mine;
+        const int tokens = mine < TEAMS && sentence < sentences ? offsets[sentence + 1] - offsets[sentence] : 0;
+        int rank = 0;
+#pragma unroll
+        for (int other = 0; other < TEAMS; ++other) {
+            const int others = __shfl_sync(0xFFFFFFFFu, tokens, other);
+            rank += others > tokens || (others == tokens && other < mine);
+        }
+        if (mine < TEAMS) order[rank] = mine;
+    }
+    __syncthreads();
+    return order[team];
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, HELD)
 folded_convolution(const int* __restrict__ ids, const int* __restrict__ offsets, const int* __restrict__ taps,
                    const unsigned char* __restrict__ table, const float* __restrict__ scale,
                    const float* __restrict__ after, unsigned char* __restrict__ features,
@@ -116,7 +142,7 @@ folded_convolution(const int* __restrict__ ids, const int* __restrict__ offsets,
 
     const int team = threadIdx.x / MEMBERS;
     const int lane = threadIdx.x % LANES;
-    const int sentence = blockIdx.x * TEAMS + team;
+    const int sentence = blockIdx.x * TEAMS + (MEMBERS < 32 ? ranked(team, offsets, sentences) : team);
     const int first = sentence < sentences ? offsets[sentence] : 0;
     const int tokens = sentence < sentences ? offsets[sentence + 1] - first : 0;
     Sums largest;

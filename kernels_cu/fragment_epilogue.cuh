@@ -57,15 +57,24 @@ struct FragmentPlace {
     }
 };
 
-template <int NT>
+// A warp's columns are WHOLE if all of them are there and their bias can be read in pairs: nothing is asked for each one,
+// and many loads are under way at once.
+template <bool WHOLE>
+__device__ __forceinline__ float2 bias_at(int column, const FragmentPlace& place) {
+    if (!BIAS) return make_float2(0.0f, 0.0f);
+    if (WHOLE) return *reinterpret_cast<const float2*>(place.bias + column);
+    return make_float2(column < place.columns ? place.bias[column] : 0.0f,
+                       column + 1 < place.columns ? place.bias[column + 1] : 0.0f);
+}
+
+template <bool WHOLE, int NT>
 __device__ __forceinline__ void scale_and_bias(float (&sums)[NT][4], const FragmentPlace& place) {
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
-        const int column = place.column + j * 8 + threadIdx.x % 4 * 2;
-        const float first = BIAS && column < place.columns ? place.bias[column] : 0.0f;
-        const float second = BIAS && column + 1 < place.columns ? place.bias[column + 1] : 0.0f;
+        if (j && j % 16 == 0) __syncwarp();  // no more loads at once than there are registers for
+        const float2 bias = bias_at<WHOLE>(place.column + j * 8 + threadIdx.x % 4 * 2, place);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[j][i] = fmaf(place.scale, sums[j][i], i % 2 ? second : first);
+        for (int i = 0; i < 4; ++i) sums[j][i] = fmaf(place.scale, sums[j][i], i % 2 ? bias.y : bias.x);
     }
 }
 
@@ -95,8 +104,9 @@ __device__ __forceinline__ bool in_eights(const FragmentPlace& place) {
 }
 
 // Eight neighbours of a row from `column` on, or those of them before column `end`.
+template <bool WHOLE>
 __device__ __forceinline__ void store_eight(Y* row, int column, int end, const uint4& eight) {
-    if (column + 7 < end) {
+    if (WHOLE || column + 7 < end) {
         *reinterpret_cast<uint4*>(row + column) = eight;
         return;
     }
@@ -109,7 +119,7 @@ __device__ __forceinline__ void store_eight(Y* row, int column, int end, const u
 }
 
 // A row's four lanes write 64 bytes in one piece.
-template <int NT>
+template <bool WHOLE, int NT>
 __device__ __forceinline__ void store_gathered(const float (&sums)[NT][4], const FragmentPlace& place) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -130,14 +140,14 @@ __device__ __forceinline__ void store_gathered(const float (&sums)[NT][4], const
                 gather_tile(pairs[w]);
                 if (row >= place.rows) continue;
                 const uint4 eight = make_uint4(pairs[w][0], pairs[w][1], pairs[w][2], pairs[w][3]);
-                store_eight(place.row_of_y(row) + w * place.y_low, column, place.columns, eight);
+                store_eight<WHOLE>(place.row_of_y(row) + w * place.y_low, column, place.columns, eight);
             }
         }
     }
 }
 #endif
 
-template <int NT>
+template <bool WHOLE, int NT>
 __device__ __forceinline__ void store_fragment(const float (&sums)[NT][4], const FragmentPlace& place) {
     const bool paired = place.paired();
 #pragma unroll
@@ -149,11 +159,11 @@ __device__ __forceinline__ void store_fragment(const float (&sums)[NT][4], const
         for (int j = 0; j < NT; ++j) {
             const int column = place.column + j * 8 + threadIdx.x % 4 * 2;
             const float first = sums[j][half * 2], second = sums[j][half * 2 + 1];
-            if (paired && column + 1 < place.columns) {
+            if (paired && (WHOLE || column + 1 < place.columns)) {
                 store_pair(out + column, place.y_low, first, second);
             } else {
-                if (column < place.columns) store(out + column, place.y_low, first);
-                if (column + 1 < place.columns) store(out + column + 1, place.y_low, second);
+                if (WHOLE || column < place.columns) store(out + column, place.y_low, first);
+                if (WHOLE || column + 1 < place.columns) store(out + column + 1, place.y_low, second);
             }
         }
     }
@@ -237,10 +247,9 @@ __device__ __forceinline__ void add_rows(float (&sums)[NT][4], const FragmentPla
 
 #include "fragment_experts.cuh"
 
-// Scales, adds the bias, and does what EPILOGUE says. It changes the sums.
-template <int NT>
-__device__ __forceinline__ void finish(float (&sums)[NT][4], const FragmentPlace& place) {
-    scale_and_bias(sums, place);
+template <bool WHOLE, int NT>
+__device__ __forceinline__ void finish_columns(float (&sums)[NT][4], const FragmentPlace& place) {
+    scale_and_bias<WHOLE>(sums, place);
 #if EPILOGUE == EPILOGUE_GETMAX
     store_largest(sums, place);
 #elif EPILOGUE >= EPILOGUE_EXPERTS
@@ -258,9 +267,17 @@ __device__ __forceinline__ void finish(float (&sums)[NT][4], const FragmentPlace
 #endif
 #ifdef GATHERS
     if constexpr (NT % 4 == 0) {
-        if (in_eights(place)) return store_gathered(sums, place);
+        if (in_eights(place)) return store_gathered<WHOLE>(sums, place);
     }
 #endif
-    store_fragment(sums, place);
+    store_fragment<WHOLE>(sums, place);
 #endif
+}
+
+// Scales, adds the bias, and does what EPILOGUE says. It changes the sums.
+template <int NT>
+__device__ __forceinline__ void finish(float (&sums)[NT][4], const FragmentPlace& place) {
+    const bool paired = !BIAS || reinterpret_cast<unsigned long long>(place.bias) % sizeof(float2) == 0;
+    if (paired && place.column + NT * 8 <= place.columns) return finish_columns<true>(sums, place);
+    finish_columns<false>(sums, place);
 }

@@ -58,7 +58,8 @@ __device__ __forceinline__ void store_experts_gathered(const float (&sums)[NT][4
 #pragma unroll
         for (int w = 0; w < WORDS; ++w) {
             const uint4 eight = gather_eight(pairs[w]);
-            if (row < place.rows) store_eight(out + w * place.y_low, column, place.columns / 4, eight);
+            // asked for each piece, or the compiler makes so many at once that registers are spilled
+            if (row < place.rows) store_eight<false>(out + w * place.y_low, column, place.columns / 4, eight);
         }
     }
 }
@@ -113,7 +114,7 @@ __device__ __forceinline__ void store_experts(float (&sums)[NT][4], const Fragme
             sums[j][half * 2 + 1] = finished(weight * sums[j][half * 2 + 1]);
         }
     }
-    store_fragment(sums, place);
+    store_fragment<false>(sums, place);
 }
 #endif
 #endif

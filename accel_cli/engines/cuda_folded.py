@@ -15,7 +15,7 @@ from accel_cli.engines.folded_size import filters_at_once, layout_of
 from accel_cli.engines.tiles import Tiles
 from accel_cli.engines.values import Values
 from accel_cli.kernels.base import Runner, ceil_div
-from accel_cli.kernels.folded_convolution import GROUPS, folded_convolution
+from accel_cli.kernels.folded_convolution import folded_convolution
 from accel_cli.kernels.folded_layout import TABLE_DTYPES, Layout, Table, TableType
 from accel_cli.kernels.folded_scale import folded_scale
 from accel_cli.kernels.folded_table import folded_table
@@ -32,7 +32,7 @@ class FoldedConvolution:
         self, spec: ModelSpec, weights: Weights, table: TableType, tiles: Tiles, run: Runner
     ) -> None:
         self._run = run
-        self._spread = 1 if spec.length else GROUPS  # sentences of one length need not be shared
+        self._tiles = tiles
         self._table = _Folding(spec, weights, layout_of(spec, table), tiles, run).table
 
     def buffers(self, sentences: int, tokens: int) -> None:
@@ -42,8 +42,9 @@ class FoldedConvolution:
         self, part: Sentences, buffers: None, features: Values, branches: Branches, observe: Observe
     ) -> None:
         """One launch, which stores the features as they are to be read."""
+        spread = self._tiles.spread(self._table.layout, len(part))
         into = features.array, features.output
-        folded_convolution(self._run, part.ids, part.offsets, self._table, *into, spread=self._spread)
+        folded_convolution(self._run, part.ids, part.offsets, self._table, *into, spread=spread)
 
 
 class _Folding:

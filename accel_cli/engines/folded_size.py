@@ -32,6 +32,6 @@ def load_bytes(spec: ModelSpec, table: TableType) -> int:
 
 def filters_at_once(spec: ModelSpec, table: TableType, width: int) -> int:
     """Of a width while the table is made: whole slices that fit the room, one at least, or all filters."""
-    size = slice_of(table)
+    size = slice_of(table, spec.filters)
     fitting = _ROOM // (4 * width * spec.vocabulary_size * size) * size
     return min(spec.filters, max(size, fitting))

@@ -1,8 +1,9 @@
 """Which kernels a plan launches on any device of an architecture, for batches of any size.
 
 Nobody lists them: the plan's own layers are built and run over the outline of a device, and what they
-launch is noted. A batch's size decides nothing but the tiles of products, so every product is made once
-with each tile that may be chosen for it: by tuning, or by the rule on a device of any size.
+launch is noted. A batch's size decides nothing but the tiles of products and how sentences are shared, so
+every product is made once with each tile that may be chosen for it: by tuning, or by the rule on a device
+of any size.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from accel_cli.engines.tiles import Tiles
 from accel_cli.engines.tuned import findings_for
 from accel_cli.kernels.base import Launch
 from accel_cli.kernels.catalogue import text
+from accel_cli.kernels.folded_convolution import spreads_of
+from accel_cli.kernels.folded_layout import Layout
 from accel_cli.kernels.mma_gemm import MmaTile
 from accel_cli.kernels.sgemm_tile import Tile
 from accel_cli.kernels.tensor_operands import Operands
@@ -123,6 +126,10 @@ class _EveryTile(Tiles):
         """Of those found for such products and the usual ones."""
         found = (tile for tuned in self._found for tile in tuned.tiles(columns, depth, batch))
         return self._turns.choose(list(dict.fromkeys((*found, *self._usual))))
+
+    def spread(self, layout: Layout, sentences: int) -> int:
+        """All of them."""
+        return self._turns.choose(spreads_of(layout))
 
 
 class _EveryTensorTile(TensorTiles):

@@ -5,6 +5,8 @@ Each tile adds up an output's terms in the same order as the others of its kerne
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from accel_cli.cuda.device import DeviceFacts
 from accel_cli.kernels import mma_gemm, wgmma_gemm
 from accel_cli.kernels.base import ceil_div
@@ -14,13 +16,14 @@ from accel_cli.kernels.tensor_operands import Operands
 from accel_cli.kernels.tensor_tile import Source
 from accel_cli.kernels.wgmma_gemm import WgmmaTile
 
-# How well each does on a product that fills the device.
+# How well each does on a product that fills the device, measured on an H200 (docs/tuning.md says how).
 _USUAL: dict[str, dict[WgmmaTile | MmaTile, float]] = {
     "wgmma": {
         wgmma_gemm.LARGE: 1.0,
-        wgmma_gemm.DEFAULT: 0.85,
+        wgmma_gemm.DEFAULT: 0.92,
         wgmma_gemm.SPLIT: 0.8,
-        wgmma_gemm.SMALL: 0.7,
+        wgmma_gemm.NARROW: 0.7,
+        wgmma_gemm.SMALL: 0.65,
         wgmma_gemm.TINY: 0.5,
     },
     "mma": {
@@ -38,7 +41,7 @@ class TensorTiles:
 
     def __init__(self, kernel: str, device: DeviceFacts) -> None:
         self._processors, self._limit = device.processors, shared_limit(device.capability)
-        self._usual = _USUAL[kernel]
+        self._usual = {_staying(tile, device.processors): share for tile, share in _USUAL[kernel].items()}
 
     def choose(
         self,
@@ -62,3 +65,8 @@ class TensorTiles:
         blocks = batch * ceil_div(max(rows, 1), tile.rows) * ceil_div(columns, tile.columns)
         done = ceil_div(blocks, self._processors) * self._processors * tile.rows * tile.columns
         return batch * rows * columns / done
+
+
+def _staying(tile: WgmmaTile | MmaTile, processors: int) -> WgmmaTile | MmaTile:
+    """With one block a processor, which brings what its next tile needs while it ends the last one."""
+    return replace(tile, blocks=processors) if isinstance(tile, WgmmaTile) else tile

@@ -1,4 +1,4 @@
-"""Which tile of sgemm serves a product: what tuning found on this device, else a rule of thumb.
+"""Which tile of sgemm serves a product: what tuning found on this device, else a rule of thumb; and the like.
 
 Every tile adds up an output's terms in the same order, so the choice changes no bit of any result.
 """
@@ -11,11 +11,13 @@ from accel_cli.cuda.device import DeviceFacts
 from accel_cli.engines.tensor_tiles import TensorTiles
 from accel_cli.engines.tuned import Product, findings
 from accel_cli.kernels.base import ceil_div
+from accel_cli.kernels.folded_convolution import spread_of
+from accel_cli.kernels.folded_layout import Layout
 from accel_cli.kernels.sgemm_tile import USUAL, Tile, shared_limit
 
 
 class Tiles:
-    """The tiles for the products of one device."""
+    """The tiles for the products of one device, and what else depends on how many processors it has."""
 
     def __init__(self, device: DeviceFacts) -> None:
         self.device = device
@@ -41,6 +43,10 @@ class Tiles:
             if tile is not None:
                 return tile
         return max(self._usual, key=lambda tile: self.predicted(tile, product) * self._usual[tile])
+
+    def spread(self, layout: Layout, sentences: int) -> int:
+        """How many groups of threads share a sentence's windows in the folded convolution."""
+        return spread_of(layout, sentences, self._processors)
 
     def predicted(self, tile: Tile, product: Product) -> float:
         """The share of the device's work that a tile turns into results, judged by its blocks alone.

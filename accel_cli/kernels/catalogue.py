@@ -1,4 +1,4 @@
-"""Every kernel in each kind of variant that the engines compile, with the sizes of the school network."""
+"""Every kernel in each kind of variant that is compiled, with the sizes of the school network."""
 
 from __future__ import annotations
 
@@ -14,12 +14,19 @@ from accel_cli.kernels import (
     gemm_tiled,
     getmax,
     im2col,
+    lab_copy,
+    lab_fma,
+    lab_gemm,
+    lab_shared,
+    lab_softmax,
+    lab_transpose,
     linear,
     mma_gemm,
     pack_taps,
     pack_tiles,
     relu,
     relu_add,
+    reread,
     scale_add,
     sgemm,
     skinny,
@@ -49,6 +56,11 @@ from accel_cli.kernels.tensor_operands import Output
 
 def variants() -> list[Launch]:
     """One launch for each variant; the grids are those of a single element."""
+    return [*of_engines(), *lab(), *(reread.geometry(1, near=near) for near in (True, False))]
+
+
+def of_engines() -> list[Launch]:
+    """Those that classify."""
     return [
         embedding.geometry(1, 1),
         conv1d.geometry(1, 1),
@@ -69,7 +81,7 @@ def variants() -> list[Launch]:
         *sgemm.variants(),
         *skinny.variants(),
         folded_scale.geometry(1),
-        *(folded_table.geometry(1, table) for table in TableType),
+        *(folded_table.geometry(1, table, filters) for table in TableType for filters in (1, 1024)),
         *folded_convolution.variants(),
         *text(),
         *_toomcook(),
@@ -93,6 +105,18 @@ def text() -> list[Launch]:
         *(kernel.geometry(1) for kernel in by_tile_or_line),
         text_points.geometry(1, 2),
         text_sums.geometry(),
+    ]
+
+
+def lab() -> list[Launch]:
+    """Those of the experiments of `accel bench --suite`."""
+    return [
+        *lab_copy.variants(),
+        *lab_transpose.variants(),
+        *lab_softmax.variants(),
+        *lab_gemm.variants(),
+        lab_fma.geometry(1),
+        lab_shared.geometry(1),
     ]
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar, ceil_div, check_shape
-from accel_cli.kernels.folded_layout import ROW_BYTES, TABLE_DTYPES, Layout, Table, TableType, slice_of
+from accel_cli.kernels.folded_layout import TABLE_DTYPES, Layout, Table, TableType
 from accel_cli.kernels.tensor_operands import DTYPES, Output, as_bytes, halves, low_of
 
-THREADS, BLOCKS = 256, 2  # of a block, and blocks that a processor is to hold
+THREADS, BLOCKS = 128, 6  # of a block, and blocks that a processor is to hold
+_FEWER = 4  # of those that would spill registers: few sentences do not fill the device, halves take more room
 AT_ONCE, CHUNK = 2, 32  # windows that a thread takes at once; ids that are staged
-LANES = ROW_BYTES // 16  # threads that read a row together: a group
-GROUPS = 32 // LANES  # of a warp
+_WARP, _VECTOR_BYTES = 32, 16  # threads; bytes that one of them reads at once
 
 KERNEL = Kernel(
     "folded_convolution",
@@ -41,26 +41,61 @@ _KINDS = (
 
 
 def variants() -> list[Launch]:
-    """One launch for each kind of table and features with school's widths; the last has odd rows."""
-    layouts = {table: Layout(table, 1, (3, 5, 7, 9), 1) for table in TableType}
+    """One launch for each kind of table and features with school's widths, rows of one and of four lines."""
+    wide, narrow = ({t: Layout(t, 1, (3, 5, 7, 9), filters) for t in TableType} for filters in (1024, 1))
+    fixed = narrow[TableType.FIXED]
     return [
-        *(geometry(1, layouts[table], output, spread=s) for table, output in _KINDS for s in (1, GROUPS)),
-        geometry(1, layouts[TableType.FIXED], aligned=False),
+        *(geometry(1, wide[table], output) for table, output in _KINDS),
+        *(geometry(1, narrow[table], output, spread=spread) for table, output in _KINDS for spread in (1, 4)),
+        *(geometry(1, fixed, spread=spread, aligned=False) for spread in spreads_of(fixed)),
     ]
 
 
+def groups_of(layout: Layout) -> int:
+    """Groups of a warp: the threads of one read a row together."""
+    return _WARP * _VECTOR_BYTES // layout.row_bytes
+
+
+def spreads_of(layout: Layout) -> list[int]:
+    """How many groups may share the windows of a sentence."""
+    return [spread for spread in (1, 2, 4) if spread <= groups_of(layout)]
+
+
+def spread_of(layout: Layout, sentences: int, processors: int) -> int:
+    """How many are to share them: as few as give all processors work."""
+    *fewer, most = spreads_of(layout)
+    busy = (spread for spread in fewer if _blocks(sentences, layout, spread) >= processors * BLOCKS)
+    return next(busy, most)
+
+
+def _blocks(sentences: int, layout: Layout, spread: int) -> int:
+    return ceil_div(sentences, _teams(layout, spread)) * len(layout.widths) * layout.slices
+
+
+def _teams(layout: Layout, spread: int) -> int:
+    """Sentences of a block."""
+    return THREADS // _WARP * groups_of(layout) // spread
+
+
 def geometry(
-    sentences: int, layout: Layout, output: Output = Output.FP32, *, spread: int = 1, aligned: bool = True
+    sentences: int,
+    layout: Layout,
+    output: Output = Output.FP32,
+    *,
+    spread: int = 1,
+    aligned: bool = True,
 ) -> Launch:
     """A block for each slice and as many sentences as it has teams of `spread` groups; slices in turn."""
+    if spread > groups_of(layout):
+        raise ValueError(f"{spread} groups for a sentence, a warp has {groups_of(layout)}")
+    roomy = spread > 1 or layout.type == TableType.FP16
     defines = (
-        *(("TYPE", int(layout.type)), ("ROW_BYTES", ROW_BYTES), ("OUTPUT", int(output))),
+        *(("TYPE", int(layout.type)), ("ROW_BYTES", layout.row_bytes), ("OUTPUT", int(output))),
         *(("WIDTHS", sum(1 << width for width in set(layout.widths))), ("SPREAD", spread)),
         *(("AT_ONCE", AT_ONCE), ("CHUNK", CHUNK), ("ALIGNED", int(aligned))),
-        *(("THREADS", THREADS), ("BLOCKS", BLOCKS)),
+        *(("THREADS", THREADS), ("BLOCKS", _FEWER if roomy else BLOCKS)),
     )
-    teams = THREADS // (LANES * spread)
-    grid = (ceil_div(sentences, teams), len(layout.widths) * layout.slices, 1)
+    grid = (ceil_div(sentences, _teams(layout, spread)), len(layout.widths) * layout.slices, 1)
     return Launch(KERNEL, defines, grid, (THREADS, 1, 1))
 
 
@@ -72,20 +107,20 @@ def folded_convolution(
     features: Any,
     output: Output = Output.FP32,
     *,
-    spread: int = GROUPS,
+    spread: int = 1,
 ) -> None:
     """features [sentences, pitch] = the pooled windows of all widths; [2, sentences, pitch] if split.
 
     Sentence i is the words ids [tokens] from offsets[i] to offsets[i + 1], at least as many as the widest
-    convolution takes. `spread` groups of threads share its windows, 1, 2 or 4: one is best where all
-    sentences have one length. What lies behind the features of each row stays as it is.
+    convolution takes. `spread` groups of threads share its windows (see spread_of). What lies behind the
+    features of each row stays as it is.
     """
     layout, sentences, pitch = table.layout, offsets.shape[0] - 1, features.shape[-1]
     columns = len(layout.widths) * layout.filters
     check_shape(
         "folded_convolution features", features.shape, (*halves(output), sentences, max(pitch, columns))
     )
-    vector = slice_of(layout.type) // LANES
+    vector = layout.slice * _VECTOR_BYTES // layout.row_bytes
     aligned = not (layout.filters % vector or pitch % vector)
     launch = geometry(sentences, layout, output, spread=spread, aligned=aligned)
     low = low_of(features, output == Output.SPLIT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate
@@ -11,7 +12,7 @@ import numpy as np
 
 from accel_cli.kernels.base import ceil_div, check_shape
 
-ROW_BYTES = 128  # of a row that a slice has: a line of the level-1 cache
+LINE = 128  # bytes of a line of the level-1 cache
 WIDEST = 30  # the widest convolution there may be
 
 
@@ -26,16 +27,22 @@ class TableType(IntEnum):
 TABLE_DTYPES = {TableType.FP32: "float32", TableType.FP16: "float16", TableType.FIXED: "uint16"}
 
 
-def slice_of(table: TableType) -> int:
+def row_bytes(filters: int, size: int) -> int:
+    """What a slice has of a row of filters of `size` bytes: as many lines as it fills, 4 at most."""
+    return next((lines * LINE for lines in (4, 2) if filters * size % (lines * LINE) == 0), LINE)
+
+
+def slice_of(table: TableType, filters: int) -> int:
     """Filters of a slice."""
-    return ROW_BYTES // np.dtype(TABLE_DTYPES[table]).itemsize
+    size = np.dtype(TABLE_DTYPES[table]).itemsize
+    return row_bytes(filters, size) // size
 
 
 @dataclass(frozen=True)
 class Layout:
     """The values of all widths: [slices, vocabulary, width, slice] for each, end to end.
 
-    A slice is as many filters as have ROW_BYTES; there are zeros behind the last one's.
+    A slice is as many filters as have `row_bytes`; there are zeros behind the last one's.
     """
 
     type: TableType
@@ -49,9 +56,19 @@ class Layout:
             raise ValueError(f"a folded table of widths {self.widths}, expected 1 to {WIDEST}")
 
     @property
+    def row_bytes(self) -> int:
+        """Of a row of a slice."""
+        return row_bytes(self.filters, np.dtype(TABLE_DTYPES[self.type]).itemsize)
+
+    @property
+    def slice(self) -> int:
+        """Filters of a slice."""
+        return slice_of(self.type, self.filters)
+
+    @property
     def slices(self) -> int:
         """Of each width."""
-        return ceil_div(self.filters, slice_of(self.type))
+        return ceil_div(self.filters, self.slice)
 
     @property
     def taps(self) -> list[int]:
@@ -61,16 +78,16 @@ class Layout:
     @property
     def bytes(self) -> int:
         """Of all values."""
-        return self.taps[-1] * self.slices * self.vocabulary * ROW_BYTES
+        return self.taps[-1] * self.slices * self.vocabulary * self.row_bytes
 
     @property
     def size(self) -> int:
         """How many values there are."""
-        return self.taps[-1] * self.slices * self.vocabulary * slice_of(self.type)
+        return self.taps[-1] * self.slices * self.vocabulary * self.slice
 
-    def place(self, kind: int, first: int, filters: int) -> slice:
+    def place(self, kind: int, first: int, filters: int) -> builtins.slice:
         """Where the values lie of so many filters of width number `kind`, from the first of a slice on."""
-        size, width = slice_of(self.type), self.widths[kind]
+        size, width = self.slice, self.widths[kind]
         start = self.taps[kind] * self.slices + first // size * width
         end = start + ceil_div(filters, size) * width
         return slice(start * self.vocabulary * size, end * self.vocabulary * size)

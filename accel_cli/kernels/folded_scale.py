@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar, ceil_div, check_shape
-from accel_cli.kernels.folded_layout import ROW_BYTES, TableType
+from accel_cli.kernels.folded_layout import LINE, TableType
 
 COLUMNS, ROWS = 32, 16
 
@@ -28,7 +28,7 @@ def geometry(filters: int) -> Launch:
     """A block for COLUMNS filters; ROWS rows of threads walk over the words."""
     defines = (*zip(("COLUMNS", "ROWS"), (COLUMNS, ROWS), strict=True), ("TYPE", int(TableType.FIXED)))
     grid = (ceil_div(filters, COLUMNS), 1, 1)
-    return Launch(KERNEL, (*defines, ("ROW_BYTES", ROW_BYTES)), grid, (COLUMNS, ROWS, 1))
+    return Launch(KERNEL, (*defines, ("ROW_BYTES", LINE)), grid, (COLUMNS, ROWS, 1))
 
 
 def folded_scale(run: Runner, product: Any, bias: Any, lowest: Any, scale: Any, after: Any) -> None:

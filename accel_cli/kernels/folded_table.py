@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar, ceil_div, check_shape
-from accel_cli.kernels.folded_layout import ROW_BYTES, TABLE_DTYPES, TableType, slice_of
+from accel_cli.kernels.folded_layout import TABLE_DTYPES, TableType, row_bytes, slice_of
 from accel_cli.kernels.tensor_operands import as_bytes
 
 THREADS = 256
@@ -24,9 +26,10 @@ KERNEL = Kernel(
 )
 
 
-def geometry(count: int, table: TableType) -> Launch:
+def geometry(count: int, table: TableType, filters: int) -> Launch:
     """A thread for each of `count` values."""
-    defines = (("TYPE", int(table)), ("ROW_BYTES", ROW_BYTES), ("THREADS", THREADS))
+    row = row_bytes(filters, np.dtype(TABLE_DTYPES[table]).itemsize)
+    defines = (("TYPE", int(table)), ("ROW_BYTES", row), ("THREADS", THREADS))
     return Launch(KERNEL, defines, (ceil_div(count, THREADS), 1, 1), (THREADS, 1, 1))
 
 
@@ -38,12 +41,13 @@ def folded_table(
     The whole numbers of FIXED are those that `lowest` [width, filters] and `scale` [filters] make of them.
     """
     width, words, filters = product.shape
-    rows = ceil_div(filters, slice_of(kind)) * words * width
-    check_shape("folded_table table", table.shape, (rows * slice_of(kind),))
+    size = slice_of(kind, filters)
+    rows = ceil_div(filters, size) * words * width
+    check_shape("folded_table table", table.shape, (rows * size,))
     written = as_bytes("folded_table table", table, TABLE_DTYPES[kind])
     if kind == TableType.FIXED:
         check_shape("folded_table lowest", lowest.shape, (width, filters))
         check_shape("folded_table scale", scale.shape, (filters,))
     else:
         lowest = scale = product
-    run(geometry(table.size, kind), product, lowest, scale, written, words, width, filters)
+    run(geometry(table.size, kind, filters), product, lowest, scale, written, words, width, filters)

@@ -83,9 +83,10 @@ class WgmmaTile:
         )
 
 
-LARGE = WgmmaTile(2, 1, 256, 4, cluster=2)
+LARGE = WgmmaTile(2, 1, 256, 4)
 DEFAULT = WgmmaTile(2, 1, 128, 6)
 SPLIT = WgmmaTile(2, 1, 128, 3)  # which takes twice the memory
+NARROW = WgmmaTile(2, 1, 64, 8)
 SMALL = WgmmaTile(1, 1, 128, 4)
 TINY = WgmmaTile(1, 1, 64, 4)
 

@@ -16,7 +16,7 @@ from torch.nn import functional
 from accel_cli.errors import UsageError
 from accel_cli.kernels import folded_convolution as kernel
 from accel_cli.kernels.base import ceil_div
-from accel_cli.kernels.folded_layout import ROW_BYTES, WIDEST, Layout, Table, TableType
+from accel_cli.kernels.folded_layout import LINE, WIDEST, Layout, Table, TableType, row_bytes
 from accel_cli.kernels.tensor_operands import Output
 from accel_cli.torch.checks import check_alike, check_device, check_dimensions, check_shape
 from accel_cli.torch.device import array, kernels, laid_out
@@ -28,8 +28,8 @@ _TYPES = {torch.float32: (TableType.FP32, Output.FP32), torch.float16: (TableTyp
 class Folded(NamedTuple):
     """Convolutions over an embedding as a table of what each word adds to a window at each of its places.
 
-    `values` [rows, filters in 128 bytes]; `taps` int32 [widths + 1], the columns of all widths before each
-    one; `bias` [widths * filters], of the type of `values`; `widths` one a convolution.
+    `values` [rows, filters in 128 to 512 bytes]; `taps` int32 [widths + 1], the columns of all widths before
+    each one; `bias` [widths * filters], of the type of `values`; `widths` one a convolution.
     """
 
     values: Tensor
@@ -67,7 +67,8 @@ def fold(embedding: Tensor, convolutions: Sequence[tuple[Tensor, Tensor]]) -> Fo
 
 def _sliced(product: Tensor) -> Tensor:
     """product [words, width, filters] as [slices, words, width, slice], flat but for the slice."""
-    (words, width, filters), size = product.shape, ROW_BYTES // product.element_size()
+    words, width, filters = product.shape
+    size = row_bytes(filters, product.element_size()) // product.element_size()
     slices = ceil_div(filters, size)
     product = functional.pad(product, (0, slices * size - filters))
     return product.view(words, width, slices, size).permute(2, 0, 1, 3).reshape(-1, size)
@@ -101,11 +102,12 @@ def _check(
     _check_widths(_NAME, widths)
     check_shape(_NAME, "taps", taps, (len(widths) + 1,), f"the widths are {list(widths)}")
     check_dimensions(_NAME, "values", values, 2, 2)
-    if values.shape[1] * values.element_size() != ROW_BYTES:
+    size = values.element_size()
+    expected = row_bytes(bias.shape[0] // len(widths), size) if bias.dim() == 1 else LINE
+    if values.shape[1] * size != expected:
         raise UsageError(
             f"{_NAME}: values has shape {list(values.shape)} of {values.dtype}, rows of"
-            f" {values.shape[1] * values.element_size()} bytes, expected {ROW_BYTES}; fold again after a"
-            " conversion"
+            f" {values.shape[1] * size} bytes, expected {expected}; fold again after a conversion"
         )
     if (
         bias.dim() != 1

@@ -13,7 +13,7 @@ from kernels.ragged import windows
 
 def sliced(rows: np.ndarray, table: TableType) -> np.ndarray:
     """rows [width, words, filters] as they lie: [slices, words, width, slice], flat, with zeros behind."""
-    size = slice_of(table)
+    size = slice_of(table, rows.shape[2])
     rows = np.pad(rows, [(0, 0), (0, 0), (0, -rows.shape[2] % size)])
     width, words, columns = rows.shape
     return rows.reshape(width, words, columns // size, size).transpose(2, 1, 0, 3).ravel()

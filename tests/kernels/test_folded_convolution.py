@@ -5,8 +5,8 @@ import pytest
 from host_cuda.backends import Backend
 from host_cuda.checks import check, poisoned, random_floats
 
-from accel_cli.kernels.folded_convolution import GROUPS, folded_convolution
-from accel_cli.kernels.folded_layout import TableType
+from accel_cli.kernels.folded_convolution import BLOCKS, folded_convolution, geometry, spread_of
+from accel_cli.kernels.folded_layout import Layout, TableType
 from accel_cli.kernels.tensor_operands import DTYPES, Output, halves
 from kernels.folded_tables import pooled, table_of
 from kernels.ragged import offsets_of
@@ -32,7 +32,7 @@ class Network:
         backend: Backend,
         kind: TableType,
         output: Output = Output.FP32,
-        spread: int = GROUPS,
+        spread: int = 1,
         behind: int = 0,
     ) -> np.ndarray:
         columns = sum(len(bias) for bias in self.biases)
@@ -50,17 +50,19 @@ class Network:
         return pooled(self.products, self.biases, self.ids, self.offsets)
 
 
-# A warp stages 32 ids of a sentence; a thread has 8 filters, or 4 of fp32, and a slice 64 or 32.
+# A warp stages 32 ids of a sentence; a thread has 8 filters, or 4 of fp32, a slice 64 or 32, or more.
 @pytest.mark.parametrize("kind", list(TableType))
 @pytest.mark.parametrize(
     ("lengths", "widths", "filters", "spread"),
     [
         ([16] * 9, [3, 5, 7, 9], 24, 1),
-        ([9, 10, 33, 256, 12, 40, 9, 57, 31], [3, 5, 7, 9], 16, GROUPS),
-        ([1], [1], 1, GROUPS),
+        ([9, 10, 33, 256, 12, 40, 9, 57, 31], [3, 5, 7, 9], 16, 4),
+        ([1], [1], 1, 4),
         ([2, 1, 5, 64], [1], 65, 1),
         ([9, 32, 64, 65], [9, 2], 13, 2),
-        ([30, 31, 33, 62], [30, 4], 8, GROUPS),
+        ([9, 32, 64, 65], [9, 2], 64, 2),
+        ([9, 32, 64, 65], [9, 2], 256, 1),
+        ([30, 31, 33, 62], [30, 4], 8, 4),
     ],
 )
 def test_pools_the_windows_of_all_widths(
@@ -83,6 +85,26 @@ def test_every_output(backend: Backend, output: Output, filters: int, behind: in
     check(network.run(backend, TableType.FIXED, output, behind=behind), network.expected(), tolerance)
 
 
+@pytest.mark.parametrize("sentences", [1, 15, 16, 17, 40])
+def test_sentences_of_many_lengths(backend: Backend, sentences: int) -> None:
+    lengths = np.random.default_rng(3).integers(9, 60, sentences).tolist()
+    network = Network(lengths, [3, 9], 8)
+    check(network.run(backend, TableType.FIXED), network.expected(), TOLERANCES[TableType.FIXED])
+
+
+def test_more_groups_than_a_warp_has() -> None:
+    with pytest.raises(ValueError, match="2 groups for a sentence, a warp has 1"):
+        geometry(1, Layout(TableType.FIXED, 100, (3,), 256), spread=2)
+
+
+def test_few_sentences_are_shared_by_more_threads() -> None:
+    layout = Layout(TableType.FIXED, 100, (3, 5, 7, 9), 192)
+    assert [spread_of(layout, count, 132) for count in (1, 512, 16384)] == [4, 4, 1]
+    wide = Layout(TableType.FIXED, 100, (3, 5, 7, 9), 1024)
+    assert [spread_of(wide, count, 132) for count in (1, 512, 16384)] == [1, 1, 1]
+    assert spread_of(layout, 16 * BLOCKS, 1) == 1
+
+
 def test_a_split_output_is_as_exact_as_a_table_of_fp32(backend: Backend) -> None:
     network = Network([9, 12], [3, 5], 12)
     check(network.run(backend, TableType.FP32, Output.SPLIT), network.expected(), 3e-6)
@@ -91,7 +113,7 @@ def test_a_split_output_is_as_exact_as_a_table_of_fp32(backend: Backend) -> None
 def test_the_bits_depend_neither_on_the_batch_nor_on_the_spread(backend: Backend) -> None:
     lengths = [9, 40, 12, 70, 9, 16, 33]
     network = Network(lengths, [3, 9], 8)
-    found = [network.run(backend, TableType.FP16, spread=spread) for spread in (1, 2, GROUPS)]
+    found = [network.run(backend, TableType.FP16, spread=spread) for spread in (1, 2, 4)]
     first, end = network.offsets[3:5]
     network.ids, network.offsets = network.ids[first:end].copy(), offsets_of([70])
     assert np.array_equal(network.run(backend, TableType.FP16)[0], found[0][3])
