@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,8 @@ import numpy.typing as npt
 Floats: TypeAlias = npt.NDArray[np.float32]
 Doubles: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int32]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+P = TypeVar("P", bound="Predictions")
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,18 @@ class TokenBatch:
         within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
         return TokenBatch(self.ids[within + np.repeat(self.offsets[order], lengths)], offsets)
 
+    def parts(self, tokens: int) -> list[TokenBatch]:
+        """Consecutive parts of at most so many tokens, or of one sentence."""
+        if self.offsets[-1] <= tokens:
+            return [self]
+        parts, start = [], 0
+        while start < len(self):
+            most = int(self.offsets[start]) + tokens
+            stop = max(start + 1, int(np.searchsorted(self.offsets, most, side="right")) - 1)
+            parts.append(self.rows(start, stop))
+            start = stop
+        return parts
+
     @staticmethod
     def from_rows(ids: npt.NDArray[np.integer]) -> TokenBatch:
         """A batch from a rectangle of ids [sentences, length]."""
@@ -70,6 +85,44 @@ Batch: TypeAlias = TokenBatch | EmbeddingBatch
 
 
 @dataclass(frozen=True)
+class TextBatch:
+    """Sentences as one piece of text, in which each of the `count` lines ends with a newline.
+
+    There is no carriage return, so that a line is the same for those who drop one before a newline.
+    """
+
+    text: bytes
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    @staticmethod
+    def of(lines: Sequence[bytes]) -> TextBatch:
+        """The lines; a newline or a carriage return inside a line becomes a space: all separate."""
+        text = b"\n".join([*lines, b""])
+        if np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")) != len(lines):
+            text = b"\n".join([*(line.replace(b"\n", b" ") for line in lines), b""])
+        return TextBatch(text.replace(b"\r", b" "), len(lines))
+
+    def parts(self, lines: int, size: int) -> Iterator[TextBatch]:
+        """Consecutive parts of at most `lines` lines and `size` bytes; a line that is longer alone is cut."""
+        if len(self) <= lines and len(self.text) <= size:
+            yield self
+            return
+        ends = np.flatnonzero(np.frombuffer(self.text, np.uint8) == ord("\n")) + 1
+        start = begin = 0
+        while start < len(self):
+            fit = int(np.searchsorted(ends, begin + size, side="right"))
+            stop = min(max(fit, start + 1), start + lines)
+            end = int(ends[stop - 1])
+            whole = end - begin <= size
+            text = self.text[begin:end] if whole else self.text[begin : begin + size - 1] + b"\n"
+            yield TextBatch(text, stop - start)
+            start, begin = stop, end
+
+
+@dataclass(frozen=True)
 class Predictions:
     """What a model says of each sentence.
 
@@ -91,13 +144,22 @@ class Predictions:
         scores = shifted / shifted.sum(axis=1, keepdims=True)
         return Predictions(logits, scores, logits.argmax(axis=1).astype(np.int32))
 
-    @staticmethod
-    def concatenate(parts: list[Predictions]) -> Predictions:
+    @classmethod
+    def concatenate(cls: type[P], parts: Sequence[P]) -> P:
         """The predictions of consecutive batches as one."""
         if len(parts) == 1:
             return parts[0]
-        return Predictions(
-            np.concatenate([part.logits for part in parts]),
-            np.concatenate([part.scores for part in parts]),
-            np.concatenate([part.labels for part in parts]),
-        )
+        names = [field.name for field in fields(cls)]
+        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+@dataclass(frozen=True)
+class TextPredictions(Predictions):
+    """The same of sentences that came as text, and what became of each text.
+
+    `lengths` are its tokens, padded and cut, int32 [sentences]; `truncated`, bool [sentences], says whether
+    it was cut.
+    """
+
+    lengths: Ints
+    truncated: Bools

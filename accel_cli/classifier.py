@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from accel_cli.batches import Batch, Floats, Predictions
-from accel_cli.engines.base import Plan
+from accel_cli.batches import Batch, Floats, Predictions, TextBatch, TextPredictions
+from accel_cli.engines.base import Plan, TextTicket, Ticket
 from accel_cli.engines.open import open_engine
 from accel_cli.errors import AccelError, UsageError
 from accel_cli.model.config import Config, load_config
 from accel_cli.model.inputs import embedding_batch, token_batch
-from accel_cli.text.tokenizer import Tokenizer
+from accel_cli.text.tokenizer import Encoded, Tokenizer
 from accel_cli.text.vocabulary import load_vocabulary
 
+SHORT = 2048  # bytes; in a text that has no more the host finds the words, which saves launches
 _CLOSED = "the classifier is closed; load another one"
 
 
@@ -34,6 +36,19 @@ class Classification:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+
+class _EncodedTicket:
+    """Texts that the engine has as tokens, in some parts."""
+
+    def __init__(self, encoded: Encoded, parts: Sequence[Ticket]) -> None:
+        self._encoded, self._parts = encoded, parts
+
+    def result(self) -> TextPredictions:
+        """Wait for all parts."""
+        found = Predictions.concatenate([part.result() for part in self._parts])
+        lengths = self._encoded.batch.lengths
+        return TextPredictions(found.logits, found.scores, found.labels, lengths, self._encoded.truncated)
 
 
 class Classifier:
@@ -91,20 +106,43 @@ class Classifier:
         """Classify sentences. A blank one, or one without a known word, gets what the model says of it."""
         if isinstance(texts, str | bytes):
             raise TypeError("predict takes a list of texts; for a single one, say predict([text])")
-        lines = [_line(number, text) for number, text in enumerate(texts)]
+        lines = _lines(texts)
         size = self.plan.batch
-        batches = [self.tokenizer.encode(lines[i : i + size]).batch for i in range(0, len(lines), size)]
-        return self._classify(batches)
+        cut = (lines[start : start + size] for start in range(0, len(lines), size))
+        return self._classify(self.submit(self.read(part)) for part in cut)
 
     def predict_ids(self, ids: npt.NDArray[np.integer]) -> Classification:
         """Classify token ids, integers [n, length]. Raises InputError if they do not fit."""
-        return self._classify(self._cut(token_batch(self.config.model, np.asarray(ids))))
+        return self._classify(self._started(token_batch(self.config.model, np.asarray(ids))))
 
     def predict_embeddings(self, values: npt.NDArray[np.floating]) -> Classification:
         """Classify embeddings, floats [n, dimension, length]. Raises InputError if they do not fit."""
         if not self._embeddings:
             raise UsageError("this classifier was loaded for texts; load it with embeddings=True")
-        return self._classify(self._cut(embedding_batch(self.config.model, np.asarray(values))))
+        return self._classify(self._started(embedding_batch(self.config.model, np.asarray(values))))
+
+    def read(self, lines: Sequence[bytes]) -> TextBatch | Encoded:
+        """Sentences as `submit` takes them: as text if the device finds their words, or else as tokens.
+
+        Either way the same is computed, to the bit.
+        """
+        if self.engine.text_reader(self.tokenizer) is not None:
+            batch = TextBatch.of(lines)
+            if len(batch.text) > SHORT:
+                return batch
+        return self.tokenizer.encode(lines)
+
+    def submit(self, batch: TextBatch | Encoded, most_tokens: int | None = None) -> TextTicket:
+        """Start what was read, at least one sentence.
+
+        Of tokens that the host has found at most `most_tokens` go to the engine at once, or one sentence.
+        """
+        if isinstance(batch, TextBatch):
+            reader = self.engine.text_reader(self.tokenizer)
+            assert reader is not None, "there was one to read it for"
+            return reader.submit(batch)
+        parts = [batch.batch] if most_tokens is None else batch.batch.parts(most_tokens)
+        return _EncodedTicket(batch, [self.engine.submit(part) for part in parts])
 
     def close(self) -> None:
         """Release the device; the classifier cannot be used afterwards, and what runs fails: UsageError."""
@@ -117,29 +155,40 @@ class Classifier:
     def __exit__(self, *failure: object) -> None:
         self.close()
 
-    def _cut(self, batch: Batch) -> list[Batch]:
+    def _started(self, batch: Batch) -> Iterator[Ticket]:
+        """A batch in parts of the plan's size, each started when it is asked for."""
         size = self.plan.batch
-        return [batch.rows(i, min(i + size, len(batch))) for i in range(0, len(batch), size)]
+        for start in range(0, len(batch), size):
+            yield self.engine.submit(batch.rows(start, min(start + size, len(batch))))
 
-    def _classify(self, batches: Sequence[Batch]) -> Classification:
+    def _classify(self, started: Iterable[Ticket]) -> Classification:
+        """What all these say, which are started here."""
         if self._closed:
             raise UsageError(_CLOSED)
-        if not batches:
-            nothing = np.zeros((0, len(self.labels)), dtype=np.float32)
-            return Classification(self._names[:0], nothing, nothing)
         try:
-            tickets = [self.engine.submit(batch) for batch in batches]
-            found = Predictions.concatenate([ticket.result() for ticket in tickets])
+            tickets = list(started)
+            parts = [ticket.result() for ticket in tickets]
         except Exception as error:
             if self._closed and not isinstance(error, AccelError):  # another thread closed it meanwhile
                 raise UsageError(_CLOSED) from error
             raise
+        if not parts:
+            nothing = np.zeros((0, len(self.labels)), dtype=np.float32)
+            return Classification(self._names[:0], nothing, nothing)
+        found = Predictions.concatenate(parts)
         return Classification(self._names[found.labels], found.scores, found.logits)
 
 
-def _line(number: int, text: str | bytes) -> bytes:
+def _lines(texts: Iterable[str | bytes]) -> list[bytes]:
+    """Texts as bytes."""
+    given = list(texts)
+    if set(map(type, given)) == {str}:
+        with suppress(UnicodeEncodeError):  # half a surrogate pair
+            return list(map(str.encode, given))  # type: ignore[arg-type]
+    return [text if isinstance(text, bytes) else _line(number, text) for number, text in enumerate(given)]
+
+
+def _line(number: int, text: str) -> bytes:
     if isinstance(text, str):
         return text.encode("utf-8", "surrogatepass")
-    if isinstance(text, bytes):
-        return text
     raise TypeError(f"predict takes str or bytes, but text {number} is a {type(text).__name__}")

@@ -203,8 +203,8 @@ def evaluate(
     for source in inputs:
         for rows in source.chunks(plan.batch):
             truths = np.array([_index(source, row, known, classifier.labels) for row in rows], dtype=np.int64)
-            batch = classifier.tokenizer.encode([row.text for row in rows]).batch
-            pending.append(_Pending(classifier.engine.submit(batch), truths, rows, source.place))
+            ticket = classifier.submit(classifier.read([row.text for row in rows]))
+            pending.append(_Pending(ticket, truths, rows, source.place))
             finish(plan.streams)
     finish(0)
     tally.seconds = time.perf_counter() - begin

@@ -13,14 +13,14 @@ from accel_cli.bench import measure
 
 
 def spoil_prediction(monkeypatch: pytest.MonkeyPatch, call: int) -> list[int]:
-    """Make `measure.predict` give wrong logits at its call number `call`, from 1; returns the calls made."""
+    """Make `measure.finished` give wrong logits at its call number `call`, from 1; returns the calls made."""
     calls: list[int] = []
-    right = measure.predict
+    right = measure.finished
 
     def sometimes_wrong(*arguments: Any) -> Predictions:
         calls.append(len(calls) + 1)
         found = right(*arguments)
         return replace(found, logits=found.logits + np.float32(len(calls) == call))
 
-    monkeypatch.setattr(measure, "predict", sometimes_wrong)
+    monkeypatch.setattr(measure, "finished", sometimes_wrong)
     return calls

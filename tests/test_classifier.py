@@ -59,6 +59,11 @@ def test_any_iterable_of_str_and_bytes(classifier: Classifier) -> None:
     check_same(classifier.predict(np.array(TEXTS)), expected)
     check_same(classifier.predict([text.encode() for text in TEXTS]), expected)
     check_same(classifier.predict(dict.fromkeys(TEXTS)), expected)
+    check_same(classifier.predict([TEXTS[0].encode(), *TEXTS[1:]]), expected)
+
+
+def test_half_a_surrogate_pair_is_a_word_like_any_other(classifier: Classifier) -> None:
+    check_same(classifier.predict(["good", "\ud800 bad"]), classifier.predict([b"good", b"\xed\xa0\x80 bad"]))
 
 
 @pytest.mark.parametrize("text", ["one text", b"one text", ""])

@@ -79,7 +79,7 @@ def run(engine: CudaEngine, path: Path, layout: str = "tsv", **options: Any) -> 
 
 def check_both_ways(engine: CudaEngine, path: Path, layout: str = "tsv") -> None:
     found = run(engine, path, layout)
-    assert any(engine._text_slots.values())
+    assert any(engine._texts._slots.values())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CudaEngine, "text_slots", lambda *_: nullcontext([]))
         assert found == run(engine, path, layout)
@@ -217,10 +217,10 @@ def test_after_an_error_what_was_begun_is_waited_for(monkeypatch: pytest.MonkeyP
     done: list[bool] = []
 
     def tokenize(text: Any, size: int) -> None:
-        slot._stream.enqueue(lambda: done.append(True))
+        slot._network.stream.enqueue(lambda: done.append(True))
         raise DeviceError("no kernel")
 
-    monkeypatch.setattr(slot, "_tokenize", tokenize)
+    monkeypatch.setattr(slot._network, "_tokenize", tokenize)
     with pytest.raises(DeviceError, match="no kernel"):
         slot.rows(3)
     assert done == [True]
@@ -247,4 +247,4 @@ def test_slots_are_kept_for_the_next_one_and_never_shared() -> None:
         with engine.text_slots(tokenizer, formatters[0], SIZE) as other:
             assert other is not first
     engine.close()
-    assert engine._text_slots == {}
+    assert engine._texts._slots == {}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from accel_cli.batches import Batch, Predictions, TokenBatch
+from accel_cli.classifier import Classifier
 from accel_cli.engines.base import Engine, Ticket
 
 
@@ -71,11 +72,22 @@ def together(timings: Iterable[Timing]) -> Timing:
 
 def predict(engine: Engine, batches: Iterable[Batch]) -> Predictions:
     """Classify batches as the pipeline does: while some are under way, the next ones are made."""
+    return finished(map(engine.submit, batches), engine.plan.streams)
+
+
+def read(classifier: Classifier, cut: Iterable[list[bytes]]) -> Predictions:
+    """Classify lines in batches likewise; the words are found wherever the plan finds them."""
+    tickets = (classifier.submit(classifier.read(lines)) for lines in cut)
+    return finished(tickets, classifier.plan.streams)
+
+
+def finished(started: Iterable[Ticket], most: int) -> Predictions:
+    """What batches give that are started one after the other, `most` at once and one more."""
     parts: list[Predictions] = []
     under_way: deque[Ticket] = deque()
-    for batch in batches:
-        under_way.append(engine.submit(batch))
-        while len(under_way) > engine.plan.streams:
+    for ticket in started:
+        under_way.append(ticket)
+        while len(under_way) > most:
             parts.append(under_way.popleft().result())
     parts += [ticket.result() for ticket in under_way]
     return Predictions.concatenate(parts)

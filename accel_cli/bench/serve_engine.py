@@ -72,17 +72,19 @@ _run: Callable[[], Predictions]
 def _load(config: Config, device: str, sentences: Sentences, programs: tuple[str, ...]) -> Known:
     global _run
     classifier = Classifier(config, device)
-    engine, tokenizer, plan = classifier.engine, classifier.tokenizer, classifier.plan
+    plan = classifier.plan
     cut: Sequence[list[bytes]] = sentences.cut(plan.batch)
 
     def run() -> Predictions:
-        return measure.predict(engine, (tokenizer.encode(lines).batch for lines in cut))
+        return measure.read(classifier, cut)
 
     _run = run
-    reference = truth(config.model, obtain_weights(config.model), plan, tokenizer.encode(cut[0]).batch)
+    reference = truth(
+        config.model, obtain_weights(config.model), plan, classifier.tokenizer.encode(cut[0]).batch
+    )
     predictions = run()
     error = reference.error(f"accel on {plan.device}", predictions.logits, plan.precision)
-    facts = provenance(getattr(engine, "device", None), programs)
+    facts = provenance(getattr(classifier.engine, "device", None), programs)
     return Known(plan, predictions, len(reference), error, facts)
 
 

@@ -167,14 +167,12 @@ class _Bench:
 
     def _in_turns(self, work: Work) -> list[Row]:
         """The rows of the host's clocks and of the peer."""
-        tokenizer, size = self._classifier.tokenizer, self._plan.batch
 
         def ids() -> Predictions:
             return measure.predict(self._engine, self._batches)
 
         def text() -> Predictions:
-            cut = self._sentences.cut(size)
-            return measure.predict(self._engine, (tokenizer.encode(lines).batch for lines in cut))
+            return measure.read(self._classifier, self._sentences.cut(self._plan.batch))
 
         with self._file() as file:
             errors = {("host", "ids"): self._checked(ids()), ("host", "text"): self._checked(text())}

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from accel_cli.batches import Batch, Ints, Predictions
+from accel_cli.batches import Batch, Ints, Predictions, TextBatch, TextPredictions
 from accel_cli.cuda.stopwatch import Span
 from accel_cli.model.config import CHOICES
 from accel_cli.text.rows import Formatter
@@ -18,7 +18,10 @@ from accel_cli.text.tokenizer import Tokenizer
 
 # Called after each layer with its checkpoint name (see model.reference) and the engine's own array of it.
 Observe = Callable[[str, Any], None]
-NOT_FINITE = "the model computed NaN or infinity; check the input embeddings and the weights"
+NOT_FINITE = (
+    "the model computed NaN or infinity; check the input embeddings and the weights,"
+    " or say --precision fp32, whose numbers reach further"
+)
 KEYS = (*CHOICES, "batch", "streams", "kernel_debug", "kernels")
 
 
@@ -63,6 +66,22 @@ class Ticket(Protocol):
 
     def result(self) -> Predictions:
         """Wait for the batch; raises what went wrong."""
+        ...
+
+
+class TextTicket(Protocol):
+    """A batch of texts on its way."""
+
+    def result(self) -> TextPredictions:
+        """Wait for the batch; raises what went wrong."""
+        ...
+
+
+class TextReader(Protocol):
+    """A way for texts whose words the engine itself finds."""
+
+    def submit(self, batch: TextBatch) -> TextTicket:
+        """Start a batch of any size; tickets may be collected in any order."""
         ...
 
 
@@ -115,6 +134,10 @@ class Engine(Protocol):
         """Start a batch of any size; tickets may be collected in any order."""
         ...
 
+    def text_reader(self, tokenizer: Tokenizer) -> TextReader | None:
+        """One that gives to the bit what the tokenizer's tokens give; None if the host is needed."""
+        ...
+
     def text_slots(
         self, tokenizer: Tokenizer, formatter: Formatter, size: int
     ) -> AbstractContextManager[Sequence[TextSlot]]:
@@ -134,6 +157,10 @@ class Engine(Protocol):
 
     def kernel_times(self, batch: Batch) -> list[Span]:
         """Every launch and copy of one batch on the device, in order; none on a CPU."""
+        ...
+
+    def text_times(self, tokenizer: Tokenizer, formatter: Formatter, size: int, text: bytes) -> list[Span]:
+        """The same of one block of text in a slot for `size` bytes; none if the host is needed for it."""
         ...
 
     def close(self) -> None:

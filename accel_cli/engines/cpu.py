@@ -136,6 +136,9 @@ class CpuEngine:
         pieces = self._cut(batch)
         return CpuTicket(pieces, [self._workers.submit(self._logits, piece.batch) for piece in pieces])
 
+    def text_reader(self, tokenizer: Tokenizer) -> None:
+        """None: the host finds the words here."""
+
     def text_slots(
         self, tokenizer: Tokenizer, formatter: Formatter, size: int
     ) -> AbstractContextManager[list[TextSlot]]:
@@ -165,6 +168,10 @@ class CpuEngine:
 
     def kernel_times(self, batch: Batch) -> list[Span]:
         """None: there are no kernels on a CPU."""
+        return []
+
+    def text_times(self, tokenizer: Tokenizer, formatter: Formatter, size: int, text: bytes) -> list[Span]:
+        """None: there are no text slots either."""
         return []
 
     def close(self) -> None:

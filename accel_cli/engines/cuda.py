@@ -3,15 +3,14 @@
 Batches are cut so that each part fits a slot; parts go to the slots in turn, so that the copies of
 one overlap with the kernels of another. Nothing is allocated (unless the plan's allocation is per_call),
 compiled or synchronised between the start and the end of a steady run, but for the wait when a slot is
-still busy. Text slots come to be with the first text, and wait twice a block.
+still busy. What text needs comes to be with the first text (`cuda_texts.py`).
 """
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -20,38 +19,24 @@ import numpy.typing as npt
 
 from accel_cli.batches import Batch, EmbeddingBatch, Predictions, TokenBatch
 from accel_cli.cuda.device import cupy, facts, index_of
-from accel_cli.cuda.errors import DeviceFull, DeviceLost, translated
+from accel_cli.cuda.errors import DeviceFull, DeviceLost
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.cuda.ranges import named
 from accel_cli.cuda.stopwatch import Span, Stopwatch
-from accel_cli.engines.base import NOT_FINITE, Observe, Plan
+from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_layers import Layers
 from accel_cli.engines.cuda_slots import CudaPart, Room, Slot
-from accel_cli.engines.cuda_text_slots import CudaTextSlot, TextWork
+from accel_cli.engines.cuda_text_reader import CudaTextReader
+from accel_cli.engines.cuda_text_slots import CudaTextSlot
+from accel_cli.engines.cuda_texts import CudaTexts
+from accel_cli.engines.cuda_turns import CudaTicket, Turns
 from accel_cli.engines.tiles import Tiles
 from accel_cli.engines.values import Values
 from accel_cli.errors import AccelWarning, DeviceError
-from accel_cli.kernels.text_points import MOST_LABELS
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Weights
-from accel_cli.text.row_table import row_table
 from accel_cli.text.rows import Formatter
 from accel_cli.text.tokenizer import Tokenizer
-
-
-class CudaTicket:
-    """A batch on its way through the slots."""
-
-    def __init__(self, engine: CudaEngine, parts: list[CudaPart]) -> None:
-        self._engine = engine
-        self._parts = parts
-
-    def result(self) -> Predictions:
-        """Wait for all parts."""
-        predictions = self._engine.fetch(self._parts)
-        if not np.isfinite(predictions.logits).all():
-            raise DeviceError(NOT_FINITE)
-        return predictions
 
 
 class CudaEngine:
@@ -59,11 +44,11 @@ class CudaEngine:
 
     def __init__(self, spec: ModelSpec, weights: Weights, plan: Plan, *, embeddings: bool = False) -> None:
         self._spec = spec
-        self._lock = threading.RLock()
-        self._index = index_of(plan.device)
-        self.device = facts(self._index)
+        index = index_of(plan.device)
+        self._turns = Turns(index)
+        self.device = facts(index)
         self._embeddings = embeddings
-        with self._using("loading the weights"):
+        with self._turns.using("loading the weights"):
             launcher = Launcher(self.device, debug=plan.kernel_debug, kernels=plan.kernels)
             self.loading = launcher.loading
             self._run = Stopwatch(launcher)
@@ -74,19 +59,7 @@ class CudaEngine:
         self._slots, self._room = self._allocate(plan)
         self.plan = replace(plan, batch=self._room.sentences)
         self._next = self._started = 0
-        self._text_slots: dict[tuple[int, Formatter, int], list[CudaTextSlot]] = {}
-
-    @contextmanager
-    def _using(self, doing: str) -> Iterator[None]:
-        """Hold the engine, make its device the current one, and translate CUDA's errors."""
-        with self._lock, self._on_device(doing), named(doing):
-            yield
-
-    @contextmanager
-    def _on_device(self, doing: str) -> Iterator[None]:
-        """The same without holding the engine, for those who only wait."""
-        with cupy().cuda.Device(self._index), translated(doing):
-            yield
+        self._texts = CudaTexts(self._layers, self._run, self.plan, len(spec.labels), self._turns)
 
     def _allocate(self, plan: Plan) -> tuple[list[Slot], Room]:
         """All slots and the room of each; with `allocation: per_call` one is tried, and none is kept.
@@ -97,7 +70,7 @@ class CudaEngine:
         while True:
             room = Room.of(self._spec, batch, embeddings=self._embeddings)
             try:
-                with self._using(f"allocating {count} slots of {batch} sentences"):
+                with self._turns.using(f"allocating {count} slots of {batch} sentences"):
                     slots = [Slot(self._spec, self._layers, plan, room) for _ in range(count)]
                 break
             except DeviceFull as error:
@@ -117,58 +90,25 @@ class CudaEngine:
             )
         return (slots if plan.allocation == "once" else []), room
 
-    def submit(self, batch: Batch) -> CudaTicket:
+    def submit(self, batch: Batch) -> CudaTicket[Predictions]:
         """Start a batch of at least one sentence; waits while all slots are busy."""
-        with self._using("running a batch"):
-            return CudaTicket(self, [self._start(part) for part in self._parts(batch)])
+        with self._turns.using("running a batch"):
+            return CudaTicket(self._turns, [self._start(part) for part in self._parts(batch)])
 
-    @contextmanager
+    def text_reader(self, tokenizer: Tokenizer) -> CudaTextReader | None:
+        """With as many slots as the plan has streams, made when it is first asked for."""
+        return self._texts.reader(tokenizer)
+
     def text_slots(
         self, tokenizer: Tokenizer, formatter: Formatter, size: int
-    ) -> Iterator[list[CudaTextSlot]]:
+    ) -> AbstractContextManager[list[CudaTextSlot]]:
         """As many as the plan has streams; those that were used last are kept for the next one who asks."""
-        key = id(tokenizer), formatter, size
-        slots = self._text_slots.pop(key, None)
-        if slots is None:
-            self._text_slots = {}  # those of other rows make room
-            slots = self._new_text_slots(tokenizer, formatter, size)
-        try:
-            yield slots
-        finally:
-            self._text_slots = {key: slots} if slots else {}
-
-    def _new_text_slots(self, tokenizer: Tokenizer, formatter: Formatter, size: int) -> list[CudaTextSlot]:
-        """None for rows that show more than label and score, and for plans that need more than bytes.
-
-        Convolutions but the folded one ask the host for the lengths of sentences.
-        """
-        plan, labels = self.plan, len(self._spec.labels)
-        able = plan.convolution == "folded" and plan.allocation == "once" and plan.copies == "pinned"
-        table = row_table(formatter, labels) if able and labels <= MOST_LABELS else None
-        if table is None:
-            return []
-        try:
-            with self._using(f"allocating {plan.streams} blocks of {size} bytes of text"):
-                work = TextWork.of(tokenizer, table, self._layers, self._run, plan.batch, size)
-                return [CudaTextSlot(work, self._using, self._on_device) for _ in range(plan.streams)]
-        except DeviceFull as error:
-            warnings.warn(
-                f"{error}; the host finds the words instead. Free memory on the device, or say a smaller"
-                " --batch",
-                AccelWarning,
-                stacklevel=2,
-            )
-            return []
-
-    def fetch(self, parts: list[CudaPart]) -> Predictions:
-        """The predictions of consecutive parts."""
-        with self._using("waiting for a batch"):
-            return Predictions.concatenate([part.fetch() for part in parts])
+        return self._texts.slots(tokenizer, formatter, size)
 
     def trace(self, batch: Batch) -> dict[str, npt.NDArray[np.float32]]:
         """Every checkpoint of one batch."""
         kept: dict[str, list[npt.NDArray[np.float32]]] = {}
-        with self._using("tracing a batch"):
+        with self._turns.using("tracing a batch"):
             for part in self._parts(batch):
 
                 def keep(name: str, value: Any, part: Batch = part) -> None:
@@ -184,7 +124,7 @@ class CudaEngine:
     def stage_times(self, batch: Batch) -> list[tuple[str, float]]:
         """Seconds on the device for each layer, over the parts of a batch, one after the other."""
         times: dict[str, float] = {}
-        with self._using("timing a batch"):
+        with self._turns.using("timing a batch"):
             for part in self._parts(batch):
                 begin = cupy().cuda.Event()
                 marks: list[tuple[str, Any]] = []
@@ -204,18 +144,31 @@ class CudaEngine:
 
     def kernel_times(self, batch: Batch) -> list[Span]:
         """Every launch and copy of a batch in turn on one stream, without a graph."""
-        with self._using("profiling a batch"), self._run.measuring() as spans:
+        with self._turns.using("profiling a batch"), self._run.measuring() as spans:
             for part in self._parts(batch):
-                self._start(part, lambda *_: None, around=self._run.around).fetch()
+                self._start(part, self._run.observe, around=self._run.around).fetch()
         return spans
+
+    def text_times(self, tokenizer: Tokenizer, formatter: Formatter, size: int, text: bytes) -> list[Span]:
+        """Every launch and copy of a block of text, its network as one; none if the host is needed for it."""
+        with self.text_slots(tokenizer, formatter, size) as slots:
+            if not slots:
+                return []
+            slot = slots[0]
+            slot.memory[: len(text)] = text
+            for _ in range(2):  # as it is, then captured
+                slot.rows(len(text))
+            with self._turns.using("profiling a block of text"), self._run.measuring() as spans:
+                slot.rows(len(text))
+            return spans
 
     def close(self) -> None:
         """Wait for what is under way and release the device's memory."""
-        with suppress(DeviceLost), self._using("closing"):  # what is lost needs no release
+        with suppress(DeviceLost), self._turns.using("closing"):  # what is lost needs no release
             for slot in self._slots:
                 slot.wait()
             self._slots = []
-            self._text_slots = {}
+            self._texts.close()
 
     def _parts(self, batch: Batch) -> Iterator[Batch]:
         """The batch in consecutive parts that each fit a slot."""
@@ -238,7 +191,7 @@ class CudaEngine:
         observe: Observe | None = None,
         begin: Any = None,
         around: Callable[[str], AbstractContextManager[None]] = named,
-    ) -> CudaPart:
+    ) -> CudaPart[Predictions]:
         """Enqueue a part on the next slot's stream; with `allocation: per_call` on a slot of its own."""
         self._started += 1
         with named(f"batch {self._started} of {len(batch)} sentences"):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, Protocol
 
 import numpy as np
 
-from accel_cli.batches import Batch, Predictions, TokenBatch
+from accel_cli.batches import Batch, P, Predictions, TokenBatch
 from accel_cli.cuda.buffers import Mirror
 from accel_cli.cuda.device import cupy
 from accel_cli.cuda.graphs import captured
 from accel_cli.cuda.ranges import named
+from accel_cli.cuda.stopwatch import head_start
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_convolution import Sentences
 from accel_cli.engines.cuda_layers import Layers
@@ -45,15 +46,25 @@ class Room:
         return Room(sentences, tokens, embeddings)
 
 
-class CudaPart:
+class Holder(Protocol[P]):
+    """A slot, as its parts see it."""
+
+    part: CudaPart[P] | None
+
+    def results(self, count: int) -> P:
+        """Those of `count` sentences, once the device is done."""
+        ...
+
+
+class CudaPart(Generic[P]):
     """The part of a batch that a slot holds, until its results are fetched."""
 
-    def __init__(self, slot: Slot, batch: Batch) -> None:
-        self._slot: Slot | None = slot
+    def __init__(self, slot: Holder[P], batch: Sized) -> None:
+        self._slot: Holder[P] | None = slot
         self._batch = batch  # whose memory is perhaps still being read
-        self._predictions: Predictions | None = None
+        self._predictions: P | None = None
 
-    def fetch(self) -> Predictions:
+    def fetch(self) -> P:
         """Wait for the device and copy the results out of the slot, which is then free."""
         slot = self._slot
         if slot is not None:
@@ -68,7 +79,7 @@ class Slot:
 
     def __init__(self, spec: ModelSpec, layers: Layers, plan: Plan, room: Room) -> None:
         self._room = room
-        self.part: CudaPart | None = None
+        self.part: CudaPart[Predictions] | None = None
         self._layers, self._labels, self._captures = layers, len(spec.labels), plan.launch == "graph"
         pinned = plan.copies == "pinned"
         self._stream = cupy().cuda.Stream(non_blocking=True)
@@ -93,18 +104,19 @@ class Slot:
         observe: Observe | None = None,
         begin: Any = None,
         around: Callable[[str], AbstractContextManager[None]] = named,
-    ) -> CudaPart:
-        """Enqueue copies and kernels of a part that fits; `begin` is an event to record before.
+    ) -> CudaPart[Predictions]:
+        """Enqueue copies and kernels of a part that fits; `begin` is an event to record before the kernels.
 
         `around` encloses the copies, and is told which they are.
         """
         if self.part is not None:
             self.part.fetch()
         with self._stream:
-            if begin is not None:
-                begin.record()
             with around("copies in"):
                 part = self._upload(batch)
+            if begin is not None:
+                head_start()
+                begin.record()
             if observe is None and self._captures:
                 self._replay(part)
             else:

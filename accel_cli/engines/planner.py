@@ -23,8 +23,8 @@ ABILITIES: dict[str, dict[str, tuple[str, ...]]] = {
         "experts": ("folded", "separate"),
     },
     "cuda": {
-        "precision": ("fp32", "fp32-split", "tf32", "fp16", "bf16"),
-        "convolution": ("toomcook", "implicit", "im2col", "direct", "folded"),
+        "precision": ("fp16", "fp32-split", "tf32", "fp32", "bf16"),
+        "convolution": ("folded", "toomcook", "implicit", "im2col", "direct"),
         "experts": ("folded", "separate"),
         "gemm": ("sgemm", "wgmma", "mma", "tiled", "naive"),
         "epilogue": ("fused", "separate"),
@@ -37,6 +37,8 @@ ABILITIES: dict[str, dict[str, tuple[str, ...]]] = {
 # Why a choice is preferred; the others fall only when they are asked for.
 _WHY = {
     "fp32": "the most exact precision there is here",
+    "fp16": "the fastest precision whose error stays below 5e-3",
+    "fp32-split": "nearly as exact as fp32, on tensor cores",
     "folded": "the fewest operations, the same function",
     "separate": "nothing to fuse it into",
     "toomcook": "the fewest multiplications without folding",
@@ -73,7 +75,9 @@ _FIRST = ("precision", "gemm")
 _ORDER = (*_FIRST, *(key for key in CHOICES if key not in (*_FIRST, "device")))
 HOPPER = (9, 0)
 _BATCH = {"cpu": 4096, "cuda": 2048}
-_CUDA_STREAMS = 3
+# On a GPU, where rows of a table leave nothing between words and features: sentences, and tokens at most.
+_FOLDED_BATCH, _FOLDED_TOKENS = 32768, 1 << 21
+_CUDA_STREAMS = 4
 
 
 def make_plan(
@@ -99,6 +103,8 @@ def make_plan(
         order = case.order(key)
         obstacles = {choice: case.obstacle(key, choice, chosen) for choice in order}
         possible = [choice for choice in order if obstacles[choice] is None]
+        if asked == "auto":
+            possible = _fitting(key, possible, wanted)
         too_large = {c: text for c in possible if (text := case.too_large(key, c, chosen))}
         able = [choice for choice in possible if choice not in too_large]
         if asked == "auto" and able:
@@ -111,7 +117,7 @@ def make_plan(
             there = f"available: {', '.join(able)}" if able else "leave it out"
             reason = f": {too_large[asked]}" if asked in too_large else obstacles.get(asked) or ""
             raise ConfigError(f"{key}: {asked} is not available on {case.where}{reason}; {there}")
-    batch = wanted.batch or _BATCH[kind]
+    batch = wanted.batch or _usual_batch(spec, kind, chosen["convolution"])
     streams = wanted.streams or (cores() if kind == "cpu" else _CUDA_STREAMS)
     reasons["batch"] = "asked for" if wanted.batch else "the default of this device"
     reasons["streams"] = (
@@ -132,6 +138,13 @@ def make_plan(
         kernels=kernels,
         reasons=reasons,
     )
+
+
+def _usual_batch(spec: ModelSpec, kind: str, convolution: str) -> int:
+    """How many sentences are computed at once, unless somebody says so."""
+    if (kind, convolution) != ("cuda", "folded"):
+        return _BATCH[kind]
+    return min(_FOLDED_BATCH, _FOLDED_TOKENS // (spec.length or 1))
 
 
 @dataclass(frozen=True)
@@ -204,6 +217,13 @@ def _missing(key: str, choice: str, chosen: dict[str, str]) -> str | None:
     """The key that was chosen otherwise than a choice takes it."""
     needs = _NEEDS.get((key, choice), {})
     return next((need for need in needs if need in chosen and chosen[need] not in needs[need]), None)
+
+
+def _fitting(key: str, possible: list[str], wanted: PlanSpec) -> list[str]:
+    """Those that go together with what is asked for of other keys, or all if none does."""
+    asked = [_NEEDS.get((other, getattr(wanted, other)), {}) for other in CHOICES]
+    taken = [needs[key] for needs in asked if key in needs]
+    return [choice for choice in possible if all(choice in choices for choices in taken)] or possible
 
 
 def available_plans(

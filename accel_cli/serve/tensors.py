@@ -14,13 +14,14 @@ _SIZE = struct.Struct("<I")
 def split_bytes(data: bytes, count: int) -> list[bytes]:
     """The `count` texts that a tensor holds, exactly; a Refusal if it holds fewer, more or half of one."""
     texts: list[bytes] = []
-    place = 0
+    place, width = 0, _SIZE.size
+    unpack, append = _SIZE.unpack_from, texts.append  # once: nothing else here is done for every text
     with suppress(struct.error):  # there is no whole length any more
         for _ in range(count):
-            (size,) = _SIZE.unpack_from(data, place)
-            begin = place + _SIZE.size
+            (size,) = unpack(data, place)
+            begin = place + width
             place = begin + size
-            texts.append(data[begin:place])
+            append(data[begin:place])
     beyond = place > len(data)
     if beyond or len(texts) < count:
         raise malformed(f"the binary tensor ends within element {len(texts) - beyond} of {count}")

@@ -12,10 +12,10 @@ from typing import Protocol
 
 import numpy as np
 
-from accel_cli.batches import Predictions, TokenBatch
-from accel_cli.classifier import Classifier
+from accel_cli.batches import Predictions
+from accel_cli.classifier import SHORT, Classifier
 from accel_cli.cuda.errors import DeviceFull, DeviceLost
-from accel_cli.engines.base import Plan, Ticket
+from accel_cli.engines.base import Plan, TextTicket
 from accel_cli.serve.jobs import Job, JobQueue, Room, Share
 from accel_cli.serve.metrics import Metrics
 from accel_cli.serve.refusals import Refusal
@@ -44,9 +44,7 @@ class _UnderWay:
     """A batch that the engine computes."""
 
     shares: list[Share]
-    tickets: list[Ticket]
-    truncated: list[bool]
-    lengths: list[int]
+    ticket: TextTicket
     tokenization: float
     begin: float
 
@@ -127,30 +125,30 @@ class Worker:
             self._settle(classifier, batch.shares, error)
 
     def _start(self, classifier: Classifier, shares: list[Share]) -> _UnderWay:
-        """Tokenise, and hand parts within the token budget to the engine."""
+        """Read texts and hand them to the engine, within the token budget where the host counts tokens."""
         begin = time.perf_counter()
         for share in shares:
             if not share.start:
                 share.job.times.queue = begin - share.job.created
-        encoded = classifier.tokenizer.encode([text for share in shares for text in share.texts])
+        read = classifier.read([text for share in shares for text in share.texts])
         done = time.perf_counter()
-        tickets = [classifier.engine.submit(part) for part in _parts(encoded.batch, self._tokens)]
-        truncated, lengths = encoded.truncated.tolist(), encoded.batch.lengths.tolist()
-        return _UnderWay(shares, tickets, truncated, lengths, done - begin, done)
+        return _UnderWay(shares, classifier.submit(read, self._tokens), done - begin, done)
 
     def _finish(self, batch: _UnderWay) -> None:
         """Give every job its rows."""
-        found = Predictions.concatenate([ticket.result() for ticket in batch.tickets])
+        found = batch.ticket.result()
         inference = time.perf_counter() - batch.begin
-        self._metrics.batch(len(found), sum(batch.lengths), batch.tokenization, inference)
-        row = 0
-        for share in batch.shares:
-            rows = slice(row, row + len(share))
-            row = rows.stop
-            job = share.job
+        starts = np.cumsum([0, *map(len, batch.shares)])[:-1]
+        truncated, tokens = (
+            np.add.reduceat(values, starts, dtype=np.int64).tolist()
+            for values in (found.truncated, found.lengths)
+        )
+        self._metrics.batch(len(found), sum(tokens), batch.tokenization, inference)
+        for share, start, cut, words in zip(batch.shares, starts.tolist(), truncated, tokens, strict=True):
+            rows, job = slice(start, start + len(share)), share.job
             job.parts.append(Predictions(found.logits[rows], found.scores[rows], found.labels[rows]))
-            job.truncated += sum(batch.truncated[rows])
-            job.tokens += sum(batch.lengths[rows])
+            job.truncated += cut
+            job.tokens += words
             job.times.tokenization += batch.tokenization
             job.times.inference += inference
         self._listener.done([share.job for share in batch.shares if share.last])
@@ -184,22 +182,12 @@ class Worker:
 
 def warm_up(classifier: Classifier) -> None:
     """Classify what makes the engine compile, allocate and touch all that it will need."""
-    longest = "word " * classifier.tokenizer.max_tokens
-    for texts in (["a word"], [longest], ["a word"] * classifier.plan.batch):
+    plan, tokenizer = classifier.plan, classifier.tokenizer
+    longest, blanks = "word " * tokenizer.max_tokens, " " * SHORT
+    # on a device that finds words each slot takes a full batch twice: as it is, and as a graph
+    full = plan.batch * (2 * plan.streams if classifier.engine.text_reader(tokenizer) else 1)
+    for texts in (["a word"], [longest], [longest + blanks], ["a word"] * full):
         classifier.predict(texts)
-
-
-def _parts(batch: TokenBatch, tokens: int) -> list[TokenBatch]:
-    """Consecutive parts of at most so many tokens; one sentence always fits."""
-    if batch.offsets[-1] <= tokens:
-        return [batch]
-    parts, start = [], 0
-    while start < len(batch):
-        most = int(batch.offsets[start]) + tokens
-        stop = max(start + 1, int(np.searchsorted(batch.offsets, most, side="right")) - 1)
-        parts.append(batch.rows(start, stop))
-        start = stop
-    return parts
 
 
 def _failed(jobs: Iterable[Job], *, lost: bool) -> list[Job]:

@@ -41,6 +41,7 @@ class Spoiled:
         self._other = other
         self.plan = sound.plan
         self.close = sound.close
+        self.text_reader = sound.text_reader
 
     def submit(self, batch: Batch) -> Any:
         triggered = self._trigger in batch.ids
