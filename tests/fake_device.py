@@ -16,6 +16,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import fake_cupy
+import fake_streams
+import pytest
 
 from accel_cli.__main__ import main
 
@@ -71,6 +73,7 @@ def install() -> None:
         NVRTCError=RuntimeError,
     )
     sys.modules |= {"cupy": module, "cupy.cuda": module.cuda}
+    fake_streams.fake_driver(pytest.MonkeyPatch())  # for as long as the process lives
     library = ctypes.CDLL
     ctypes.CDLL = lambda name, *rest: object() if name == "libcuda.so.1" else library(name, *rest)
 

@@ -30,7 +30,7 @@ class Ahead:
 
     def compiled(self, launches: Iterable[Launch], end: float) -> Iterator[tuple[Launch, str]]:
         for launch in launches:
-            yield launch, self.fault if launch.kernel.name == "relu" else ""
+            yield launch, self.fault if launch.kernel.name == "skinny" else ""
 
 
 Compile = Callable[..., set[tuple[str, str]]]
@@ -99,8 +99,8 @@ def test_a_plan_for_a_cpu(compiled: Compile, tiny_path: Path, tmp_path: Path) ->
 def test_a_kernel_that_does_not_compile_leaves_no_folder(
     compiled: Compile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Ahead, "fault", "kernel relu does not compile")
-    with pytest.raises(DeviceError, match="kernel relu does not compile"):
+    monkeypatch.setattr(Ahead, "fault", "kernel skinny does not compile")
+    with pytest.raises(DeviceError, match="kernel skinny does not compile"):
         compiled("--arch", "sm_80")
     assert not (tmp_path / "ready").exists()
 

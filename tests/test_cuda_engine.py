@@ -264,7 +264,7 @@ def test_text_becomes_rows_on_the_device_as_over_the_host(
             summary = Pipeline(classifier, formatter, rows.append).run([Source(str(path))])
             summary.seconds = 0.0
             done.append((b"".join(rows), summary))
-            assert any(classifier.engine._text_slots.values())  # from the first run, on the device
+            assert any(classifier.engine._texts._slots.values())  # from the first run, on the device
             monkeypatch.setattr(CudaEngine, "text_slots", lambda *_: nullcontext([]))
     assert done[0] == done[1]
 
@@ -272,7 +272,7 @@ def test_text_becomes_rows_on_the_device_as_over_the_host(
 def test_classifier(tiny_path: Path) -> None:
     texts = ["a good film", "not a bad film", "", "the film isn't good " * 40, "ünïcödé"] * 20
     with (
-        Classifier.load(tiny_path, device="cuda", batch=7) as cuda,
+        Classifier.load(tiny_path, device="cuda", precision="fp32", batch=7) as cuda,
         Classifier.load(tiny_path, device="cpu") as cpu,
     ):
         found, expected = cuda.predict(texts), cpu.predict(texts)

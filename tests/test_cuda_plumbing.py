@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import fake_cupy
+import fake_streams
 import networks
 import numpy as np
 import pytest
@@ -140,7 +141,8 @@ def test_nothing_is_allocated_while_batches_run(cupy: Any, monkeypatch: pytest.M
     check_predictions(engine, spec, batch_of(spec, 50))
 
 
-def test_every_stage_has_its_time_over_all_parts() -> None:
+def test_every_stage_has_its_time_over_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_streams.fake_driver(monkeypatch)
     engine = engine_of(networks.SENTIMENT, batch=4)
     batch = networks.sentences(networks.SENTIMENT, [256] * 3)  # three parts
     times = engine.stage_times(batch)

@@ -24,6 +24,7 @@ from accel_cli.engines.planner import available_plans, make_plan
 from accel_cli.errors import ConfigError
 from accel_cli.kernels.catalogue import variants
 from accel_cli.model.config import PlanSpec, load_config
+from accel_cli.validation import TOLERANCE
 
 DEFINES = (("THREADS", 256),)
 FLAGS = {"": None, "line": "-lineinfo", "full": "--device-debug"}
@@ -196,5 +197,5 @@ def test_it_computes_the_same_on_a_gpu(accel: Accel, level: str) -> None:
     numbers = [
         [float(word) for word in re.split(rb"\s+", out.strip())] for out in (plain.stdout, done.stdout)
     ]
-    assert numbers[0] == pytest.approx(numbers[1], abs=1e-4)
+    assert numbers[0] == pytest.approx(numbers[1], abs=TOLERANCE["fp16"])
     assert f"kernel_debug={level}".encode() in done.stderr

@@ -14,7 +14,7 @@ from tensor_calls import TENSOR_CALLS
 from accel_cli import resources
 from accel_cli.kernels.argmax import argmax
 from accel_cli.kernels.base import Array, Kernel, Launch, Scalar, ceil_div, check_shape, elementwise
-from accel_cli.kernels.catalogue import variants
+from accel_cli.kernels.catalogue import of_engines, variants
 from accel_cli.kernels.concat import concat
 from accel_cli.kernels.conv1d import conv1d
 from accel_cli.kernels.embedding import embedding
@@ -334,7 +334,7 @@ def test_no_variant_is_in_the_catalogue_twice() -> None:
 
 
 def test_the_catalogue_holds_what_the_engine_launches() -> None:
-    catalogue = {(launch.kernel.name, launch.defines, launch.block) for launch in variants()}
+    catalogue = {(launch.kernel.name, launch.defines, launch.block) for launch in of_engines()}
     run = Recorder()
     for _, call in CALLS:
         call(run)

@@ -18,6 +18,7 @@ name: naive
 extends: {tiny}
 plan:
   device: cuda
+  precision: fp32
   convolution: direct
   experts: separate
   gemm: naive

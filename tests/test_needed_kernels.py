@@ -32,6 +32,7 @@ TILE = {
     *("BM", "BN", "BK", "TM", "TN", "STAGES"),
     *(name for tile in (mma_gemm.DEFAULT, wgmma_gemm.DEFAULT) for name, _ in tile.constants()),
 }
+CHOSEN = {**dict.fromkeys(PRODUCTS, TILE), "folded_convolution": {"SPREAD", "BLOCKS"}}
 HOPPER = (9, 0)
 
 
@@ -79,8 +80,9 @@ def needed(spec: ModelSpec, plan: Plan, capability: tuple[int, int] = HOPPER, **
 
 
 def without_tiles(variants: set[Variant]) -> set[Variant]:
+    """Variants without what a batch and a device decide."""
     return {
-        (name, tuple(one for one in defines if name not in PRODUCTS or one[0] not in TILE))
+        (name, tuple(one for one in defines if one[0] not in CHOSEN.get(name, ())))
         for name, defines in variants
     }
 
@@ -92,7 +94,7 @@ def check(
     compiled_for: tuple[int, int],
     step: int = 1,
 ) -> None:
-    """The same variants, but for tiles that the batches and devices tried here do not take."""
+    """The same variants, but for tiles and the like that the batches and devices tried here do not take."""
     device["major"], device["minor"] = capability
     plans = available_plans(spec, PlanSpec(batch=64, streams=1), "cuda:0", capability=capability)
     assert len(plans) > 20
@@ -129,7 +131,7 @@ def test_shortcuts(device: dict[str, Any], capability: tuple[int, int]) -> None:
 def test_embeddings_as_input() -> None:
     spec = networks.SCHOOL
     for convolution in ("direct", "im2col", "implicit", "toomcook"):
-        wanted = PlanSpec(convolution=convolution, batch=8, streams=1)
+        wanted = PlanSpec(precision="fp32", convolution=convolution, batch=8, streams=1)
         plan = make_plan(spec, wanted, "cuda:0", embeddings=True)
         expected = needed(spec, plan, embeddings=True)
         found = launched(spec, plan, (1, 8), embeddings=True)
@@ -162,12 +164,18 @@ def tiles_of(variants: set[Variant], kernel: str = "sgemm") -> dict[Variant, set
     return found
 
 
+def test_every_way_to_share_sentences() -> None:
+    plan = make_plan(networks.RAGGED, PlanSpec(), "cuda:0")
+    found = [dict(defines) for name, defines in needed(networks.RAGGED, plan) if name == "folded_convolution"]
+    assert sorted(one["SPREAD"] for one in found) == [1, 2, 4]
+
+
 def numbers(tile: Tile) -> tuple[int, ...]:
     return tuple(vars(tile).values())
 
 
 def test_every_usual_tile_that_a_device_takes() -> None:
-    plan = make_plan(networks.SCHOOL, PlanSpec(convolution="implicit"), "cuda:0")
+    plan = make_plan(networks.SCHOOL, PlanSpec(gemm="sgemm", convolution="implicit"), "cuda:0")
     kinds = tiles_of(needed(networks.SCHOOL, plan))
     assert len(kinds) == 2  # windows of words, and experts
     assert all(tiles == {numbers(tile) for tile in USUAL} for tiles in kinds.values())
@@ -188,7 +196,8 @@ def test_tiles_that_tuning_found_for_a_product(monkeypatch: pytest.MonkeyPatch, 
     file.parent.mkdir(parents=True)
     file.write_text(Tuned("Some GPU", (Winner(experts, tile, 1.0),)).text())
     (file.parent / "broken.yaml").write_text("{")
-    plan = make_plan(spec, PlanSpec(convolution="implicit", experts="folded"), "cuda:0")
+    wanted = PlanSpec(gemm="sgemm", convolution="implicit", experts="folded")
+    plan = make_plan(spec, wanted, "cuda:0")
     kinds = tiles_of(needed(spec, plan))
     having = [kind for kind, tiles in kinds.items() if numbers(tile) in tiles]
     assert [dict(defines)["EXPERTS"] for _, defines in having] == [4]

@@ -27,10 +27,10 @@ def test_what_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "cores", lambda: 5)
     assert make_plan(RAGGED, PlanSpec(), "cpu") == Plan("cpu", "fp32", "folded", "separate", 4096, 5)
     assert make_plan(SCHOOL, PlanSpec(), "cpu") == Plan("cpu", "fp32", "folded", "folded", 4096, 5)
-    rest = {"gemm": "sgemm", "epilogue": "fused", "copies": "pinned", "allocation": "once"}
-    rest |= {"batch": 2048, "streams": 3, "precision": "fp32"}
-    ragged = {"convolution": "implicit", "experts": "separate", "order": "side_by_side", "launch": "stream"}
-    school = {"convolution": "toomcook", "experts": "folded", "order": "in_turn", "launch": "graph"}
+    rest = {"precision": "fp16", "convolution": "folded", "gemm": "wgmma", "epilogue": "fused"}
+    rest |= {"copies": "pinned", "allocation": "once", "order": "in_turn"}
+    ragged = {"experts": "separate", "launch": "stream", "batch": 32768, "streams": 4}
+    school = {**ragged, "experts": "folded", "launch": "graph"}
     assert make_plan(RAGGED, PlanSpec(), "cuda:1") == Plan("cuda:1", **rest, **ragged)
     assert make_plan(SCHOOL, PlanSpec(), "cuda:1") == Plan("cuda:1", **rest, **school)
 
@@ -41,15 +41,34 @@ OF_A_PRECISION = [
     ("tf32", (8, 0), {**TENSOR, "gemm": "mma"}),
     ("bf16", (10, 0), {**TENSOR, "gemm": "mma"}),
     ("fp32-split", (9, 0), {**TENSOR, "convolution": "toomcook", "order": "in_turn"}),
+    ("fp32", (9, 0), {**TENSOR, "gemm": "sgemm", "convolution": "toomcook", "order": "in_turn"}),
 ]
 
 
 @pytest.mark.parametrize(("precision", "capability", "expected"), OF_A_PRECISION)
-def test_what_tensor_cores_prefer(
+def test_what_is_preferred_where_no_table_fits(
     precision: str, capability: tuple[int, int], expected: dict[str, str]
 ) -> None:
-    plan = make_plan(SCHOOL, PlanSpec(precision=precision), "cuda:0", capability=capability)
+    plan = make_plan(SCHOOL, PlanSpec(precision=precision), "cuda:0", capability=capability, free=0)
     assert {key: getattr(plan, key) for key in expected} == expected
+    assert plan.batch == 2048
+
+
+ALONE = [
+    ("gemm: sgemm", "precision=fp32 convolution=folded"),
+    ("gemm: mma", "precision=fp16 convolution=folded"),
+    ("convolution: toomcook", "precision=fp32-split convolution=toomcook experts=folded gemm=wgmma"),
+    ("convolution: direct", "precision=fp32 convolution=direct experts=folded gemm=sgemm"),
+    ("epilogue: separate", "precision=fp32 convolution=folded experts=folded gemm=sgemm"),
+    ("order: side_by_side", "precision=fp16 convolution=implicit"),
+    ("allocation: per_call", "allocation=per_call order=in_turn launch=stream"),
+]
+
+
+@pytest.mark.parametrize(("asked", "expected"), ALONE)
+def test_the_rest_of_a_plan_goes_together_with_what_is_asked_for(asked: str, expected: str) -> None:
+    plan = make_plan(SCHOOL, PlanSpec(**dict([asked.split(": ")])), "cuda:0")
+    assert expected in str(plan)
 
 
 def test_wgmma_is_refused_on_other_devices() -> None:
@@ -84,14 +103,6 @@ def test_experts_fold_where_that_saves_work(device: str, first: int, experts: st
     assert (asked.experts, asked.reasons["experts"]) == ("folded", "asked for")
 
 
-@pytest.fixture
-def folds_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if a folded convolution were the preferred one."""
-    order = ("folded", *(c for c in ABILITIES["cuda"]["convolution"] if c != "folded"))
-    monkeypatch.setitem(ABILITIES, "cuda", {**ABILITIES["cuda"], "convolution": order})
-
-
-@pytest.mark.usefixtures("folds_first")
 @pytest.mark.parametrize(("precision", "next_best"), [("fp32", "toomcook"), ("fp16", "implicit")])
 def test_a_table_that_does_not_fit_is_not_made(precision: str, next_best: str) -> None:
     wanted = PlanSpec(precision=precision)
@@ -115,10 +126,8 @@ def test_a_table_that_does_not_fit_is_refused() -> None:
         "convolution: folded is not available on cuda: the table takes 1.78 GB to make, and 0.50 GB are free;"
         " available: implicit"
     )
-    assert (
-        make_plan(SCHOOL, PlanSpec(), "cuda:0", free=0).reasons
-        == make_plan(SCHOOL, PlanSpec(), "cuda:0").reasons
-    )
+    other = PlanSpec(convolution="implicit")
+    assert make_plan(HUGE, other, "cuda:0", free=0) == make_plan(HUGE, other, "cuda:0")
     plans = available_plans(HUGE, PlanSpec(), "cuda:0", free=500_000_000)
     assert "folded" not in {plan.convolution for plan in plans}
 
@@ -146,17 +155,6 @@ def test_embeddings_are_never_folded() -> None:
     assert str(caught.value) == words
 
 
-BESIDE = {
-    "naive": {"convolution": "direct"},
-    "tiled": {"convolution": "direct"},
-    "wgmma": {"precision": "fp16"},
-    "mma": {"precision": "fp16"},
-    "in_turn": {"convolution": "direct"},
-    "side_by_side": {"convolution": "implicit"},
-    "separate": {"gemm": "tiled"},
-}  # what a choice takes
-
-
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("key", [key for key in CHOICES if key != "device"])
 def test_every_choice_is_taken_or_refused_by_name(device: str, key: str) -> None:
@@ -164,8 +162,6 @@ def test_every_choice_is_taken_or_refused_by_name(device: str, key: str) -> None
     able = ABILITIES[kind].get(key, ())
     for choice in CHOICES[key]:
         wanted = replace(PlanSpec(), **{key: choice})
-        if kind == "cuda" and choice in BESIDE:
-            wanted = replace(wanted, **BESIDE[choice])
         if choice in able:
             plan = make_plan(RAGGED, wanted, device)
             assert getattr(plan, key) == choice
@@ -178,14 +174,14 @@ def test_every_choice_is_taken_or_refused_by_name(device: str, key: str) -> None
 
 
 WITHOUT = [
-    ("convolution: implicit", "gemm: naive", "im2col, direct, folded"),
+    ("convolution: implicit", "gemm: naive", "folded, im2col, direct"),
     ("epilogue: fused", "gemm: tiled", "separate"),
     ("order: side_by_side", "convolution: im2col", "in_turn"),
     ("launch: graph", "allocation: per_call", "stream"),
     ("gemm: mma", "precision: fp32", "sgemm, tiled, naive"),
     ("gemm: sgemm", "precision: bf16", "wgmma, mma"),
-    ("convolution: toomcook", "precision: fp16", "implicit, folded"),
-    ("convolution: im2col", "precision: fp32-split", "implicit, folded, toomcook"),
+    ("convolution: toomcook", "precision: fp16", "folded, implicit"),
+    ("convolution: im2col", "precision: fp32-split", "folded, implicit, toomcook"),
     ("epilogue: separate", "precision: tf32", "fused"),
 ]
 
@@ -202,13 +198,15 @@ def test_a_folded_convolution_has_at_most_thirty_taps() -> None:
     wide = replace(RAGGED, widths=(3, 31), max_tokens=40)
     with pytest.raises(ConfigError, match="folded is not available on cuda for a convolution over 31 tokens"):
         make_plan(wide, PlanSpec(convolution="folded"), "cuda:0")
+    assert make_plan(wide, PlanSpec(), "cuda:0").convolution == "implicit"
 
 
 def test_toom_cook_needs_room_for_the_widest_kernel() -> None:
-    wide = replace(RAGGED, widths=(3, 17), max_tokens=40)
+    wide = replace(SCHOOL, widths=(3, 17), length=40, max_tokens=40)
     with pytest.raises(ConfigError, match="toomcook is not available on cuda for a convolution over 17"):
         make_plan(wide, PlanSpec(convolution="toomcook"), "cuda:0")
-    assert make_plan(wide, PlanSpec(), "cuda:0").convolution == "implicit"
+    plan = make_plan(wide, PlanSpec(precision="fp32"), "cuda:0", free=0)
+    assert (plan.convolution, plan.gemm) == ("implicit", "sgemm")
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -225,13 +223,19 @@ def test_sizes_asked_for() -> None:
     assert plan.reasons["batch"] == plan.reasons["streams"] == "asked for"
 
 
+@pytest.mark.parametrize(("length", "batch"), [(16, 32768), (64, 32768), (1024, 2048), (1 << 20, 2)])
+def test_long_sentences_are_fewer_at_once(length: int, batch: int) -> None:
+    spec = replace(SCHOOL, length=length, max_tokens=length)
+    assert make_plan(spec, PlanSpec(), "cuda:0").batch == batch
+
+
 def test_a_plan_prints_itself() -> None:
     plan = make_plan(RAGGED, PlanSpec(batch=7, streams=2), "cpu")
     assert str(plan) == "device=cpu precision=fp32 convolution=folded experts=separate batch=7 streams=2"
     assert list(plan.keys()) == ["device", "precision", "convolution", "experts", "batch", "streams"]
     plan = make_plan(SCHOOL, PlanSpec(batch=7, streams=2), "cuda:0")
     assert str(plan) == (
-        "device=cuda:0 precision=fp32 convolution=toomcook experts=folded gemm=sgemm epilogue=fused"
+        "device=cuda:0 precision=fp16 convolution=folded experts=folded gemm=wgmma epilogue=fused"
         " copies=pinned allocation=once order=in_turn launch=graph batch=7 streams=2"
     )
 

@@ -172,7 +172,7 @@ def test_the_batch_and_streams_of_a_plan_are_those_that_were_found(monkeypatch: 
     monkeypatch.setattr(engines, "choose", lambda device: device)
     monkeypatch.setattr(engines, "facts", lambda index: DEVICE)
     monkeypatch.setattr(engines, "free_memory", lambda index: DEVICE.memory)
-    config = Config("school", networks.NOWHERE, networks.SCHOOL, PlanSpec())
+    config = Config("school", networks.NOWHERE, networks.SCHOOL, PlanSpec(convolution="implicit"))
     usual = engines.plan_for(config, "cuda:0")
     path = own_file(DEVICE)
     leave(path)
@@ -182,7 +182,7 @@ def test_the_batch_and_streams_of_a_plan_are_those_that_were_found(monkeypatch: 
     assert (found.batch, found.streams) == (777, 5)
     assert found.reasons["batch"] == found.reasons["streams"] == "tuned for this device"
     assert replace(found, batch=usual.batch, streams=usual.streams) == usual
-    asked = engines.plan_for(replace(config, plan=PlanSpec(batch=9)), "cuda:0")
+    asked = engines.plan_for(replace(config, plan=config.plan.overridden(batch=9)), "cuda:0")
     assert (asked.batch, asked.streams, asked.reasons["batch"]) == (9, 5, "asked for")
     assert engines.plan_for(config, "cuda:0", embeddings=True).batch == usual.batch
     other = replace(config, plan=PlanSpec(convolution="direct"))

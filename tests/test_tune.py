@@ -82,12 +82,12 @@ def tuned(
 def test_what_was_found_is_what_the_engine_then_takes(
     network: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # batches 12, 8, 16 with 3 streams; then 1 and 2 streams with the fastest batch
+    # batches 12, 8, 16 with 4 streams; then 1 and 2 streams with the fastest batch
     found, told = tuned(network, monkeypatch, Device(), 0.5, 0.25, 0.75, 0.3, 0.2)
     [sizes], [winner] = found.plans, found.products
-    assert (sizes.batch, sizes.streams, sizes.sentences_per_s) == (8, 2, 120.0)
+    assert (sizes.batch, sizes.streams, sizes.sentences_per_s) == (8, 2, 240.0)
     assert (winner.product, winner.tile) == (Product(8, 20, 20), FLAT)
-    assert "batch 16, streams 3: 32 sentences/s" in told
+    assert "batch 16, streams 4: 64 sentences/s" in told
     path = own_file(facts(0))
     path.parent.mkdir(parents=True)
     path.write_text(found.text())
@@ -109,6 +109,17 @@ def test_a_batch_and_streams_that_are_given_stay(network: Config, monkeypatch: p
     assert [(plan.batch, plan.streams) for plan in found.plans] == [(4, 1)]
 
 
+def test_a_plan_without_tiles_has_a_batch_and_streams(
+    network: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = replace(network, plan=network.plan.overridden(gemm="naive"))
+    monkeypatch.setattr(tune, "BATCHES", (8, 16, 32))  # the last one leaves fewer than two batches
+    found, told = tuned(plain, monkeypatch, Device(), 0.5, 0.25, 0.75, 0.3, 0.2)
+    assert found.products == ()
+    assert [(plan.batch, plan.streams) for plan in found.plans] == [(8, 2)]
+    assert not any("compiling" in line for line in told)
+
+
 def test_a_network_that_computes_something_else_is_not_timed(
     network: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,11 +134,11 @@ def test_a_network_that_computes_something_else_is_not_timed(
     ("device", "gemm", "message"),
     [
         ("cpu", "sgemm", "--device cpu: there is nothing to tune on a CPU; name a GPU with --device cuda:N"),
-        ("cuda:0", "naive", "the plan's gemm is naive, which has no tiles to choose; say `gemm: sgemm`"),
+        ("cuda:0", "naive", "the plan's gemm is naive, which has no tiles to choose; leave one of them out"),
     ],
 )
 def test_nothing_to_tune(network: Config, device: str, gemm: str, message: str) -> None:
-    config = replace(network, plan=network.plan.overridden(gemm=gemm))
+    config = replace(network, plan=network.plan.overridden(gemm=gemm, batch=4, streams=1))
     with pytest.raises(UsageError, match=message):
         tune.tune(config, device, 1.0, print)
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fake_cupy
+import networks
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 from conftest import ROOT, Accel, command
 
-from accel_cli.commands import cli
+from accel_cli import validation
+from accel_cli.commands import cli, validate
+from accel_cli.cuda import device as device_module
 from accel_cli.errors import AccelError
+from accel_cli.model.config import Config, PlanSpec
 from accel_cli.model.weights import load_tensors, save_tensors
 
 CPU = ("--device", "cpu", "--streams", "1")
@@ -47,6 +53,26 @@ def here(tiny_path: Path) -> Callable[..., Result]:
         return CliRunner().invoke(cli, line, env={"ACCEL_CONFIG": None})
 
     return call
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A GPU to make plans for."""
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy.module())
+    for module in (device_module, validate):
+        monkeypatch.setattr(module, "missing", lambda: None)
+
+
+@pytest.fixture
+def planned(tiny_path: Path, tmp_path: Path) -> Callable[[str], Path]:
+    """A configuration with a plan of its own."""
+
+    def write(plan: str) -> Path:
+        path = tmp_path / "planned.yaml"
+        path.write_text(f"extends: {tiny_path}\nplan: {{{plan}}}\n")
+        return path
+
+    return write
 
 
 def forged(golden: Path, path: Path, **changes: Any) -> Path:
@@ -113,6 +139,66 @@ def test_a_changed_value_fails_and_names_its_layer(
     failed = re.findall(r"^  (\S+) .*FAIL: 1 of \d+ values differ .* at \(3, 1\)", done.output, re.MULTILINE)
     assert set(failed) == {layer}
     assert len(failed) == (3 if layer == "experts" else 5)  # two plans fold the experts
+
+
+def test_a_plan_that_takes_no_embeddings_is_checked_without_them(
+    here: Callable[..., Result], golden: Path, planned: Callable[[str], Path]
+) -> None:
+    path = planned("device: cpu, convolution: folded, streams: 1")
+    done = here("--golden", golden, "--config", path)
+    assert done.exception is None
+    assert done.output.count("input=tokens") == 4
+    assert "input=embeddings" not in done.output
+    assert "checking the CPU alone" not in done.output
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(
+    ("plan", "embeddings"),
+    [
+        ({}, ["cpu fp32 im2col", "cuda:0 fp16 implicit"]),
+        ({"precision": "tf32"}, ["cuda:0 tf32 implicit"]),
+        ({"precision": "fp16", "convolution": "folded"}, []),
+    ],
+)
+def test_embeddings_are_checked_as_the_plan_takes_them(plan: dict[str, str], embeddings: list[str]) -> None:
+    config = Config("ragged", networks.NOWHERE, networks.RAGGED, PlanSpec(**plan))
+    found = validation.cases(config, ["cpu", "cuda:0"])
+    assert {case.plan.device for case in found if case.input == "tokens"} == {"cpu", "cuda:0"}
+    plans = [case.plan for case in found if case.input == "embeddings"]
+    assert [f"{plan.device} {plan.precision} {plan.convolution}" for plan in plans] == embeddings
+
+
+@pytest.mark.usefixtures("gpu")
+@pytest.mark.parametrize(
+    ("plan", "arguments", "devices"),
+    [
+        ("batch: 3", (), ["cpu", "cuda:0"]),
+        ("device: cuda, precision: fp16, convolution: folded", (), ["cuda:0"]),
+        ("device: cuda, precision: fp16, convolution: folded", ("--device", "cuda:1"), ["cuda:1"]),
+        ("device: cpu", (), ["cpu"]),
+        ("device: cuda", ("--device", "cpu"), ["cpu"]),
+    ],
+)
+def test_the_devices_are_those_that_are_named(
+    here: Callable[..., Result],
+    golden: Path,
+    planned: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    plan: str,
+    arguments: tuple[str, ...],
+    devices: list[str],
+) -> None:
+    checked: list[str] = []
+    monkeypatch.setattr(validate, "cases", lambda config, names: checked.extend(names) or [])
+    assert here("--golden", golden, "--config", planned(plan), *arguments).exception is None
+    assert checked == devices
+
+
+def test_a_plan_that_its_device_does_not_have(here: Callable[..., Result], golden: Path) -> None:
+    done = here("--golden", golden, "--precision", "fp16", *CPU)
+    assert isinstance(done.exception, AccelError)
+    assert str(done.exception) == "precision: fp16 is not available on cpu; available: fp32"
 
 
 def test_a_failure_as_a_process(accel: Accel, golden: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -14,7 +15,7 @@ from accel_cli.batches import TokenBatch
 from accel_cli.bench import measure
 from accel_cli.bench.ahead import CompileAhead
 from accel_cli.bench.check import Truth, truth
-from accel_cli.bench.inputs import Sentences, generated
+from accel_cli.bench.inputs import generated
 from accel_cli.bench.precompile import compile_all
 from accel_cli.bench.tile_search import Compiler, TileSearch
 from accel_cli.cuda.device import DeviceFacts, cupy, facts, index_of
@@ -23,7 +24,7 @@ from accel_cli.cuda.launcher import Launcher
 from accel_cli.engines.base import Plan
 from accel_cli.engines.cuda_layers import Layers
 from accel_cli.engines.cuda_slots import Room, Slot
-from accel_cli.engines.open import capability_of, engine_for
+from accel_cli.engines.open import capability_of, engine_for, free_on
 from accel_cli.engines.planner import make_plan
 from accel_cli.engines.tiles import Tiles
 from accel_cli.engines.tuned import Sizes, Tuned, Winner, network
@@ -36,9 +37,10 @@ from accel_cli.text.vocabulary import load_vocabulary
 
 Tell = Callable[[str], None]
 
-BATCHES = (512, 1024, 2048, 4096, 8192)
+BATCHES = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
 STREAMS = (1, 2, 3, 4)
-SENTENCES = 16384
+SENTENCES = 16384  # or more, where a batch is large
+_FEWEST = 2  # batches of a size: one alone would overlap with none
 _REPEATS = 3
 _FIRST = 0.3  # of the time goes into batch and streams
 _GRACE = 120.0  # seconds past the end, after which something hangs
@@ -54,26 +56,31 @@ def tune(
 ) -> Tuned:
     """What is fastest for a configuration on `device` ("cuda:N"), found in about so many seconds.
 
-    The batch and the streams are searched where the configuration leaves them open. `keep` is given each
-    finding at once. UsageError for a device or a plan without products by sgemm; AccelError if a result is
-    wrong before anything is timed.
+    The batch and the streams are searched where the configuration leaves them open, tiles for products by
+    sgemm. `keep` is given each finding at once. UsageError where there is nothing to search; AccelError if
+    a result is wrong before anything is timed.
     """
     if device == "cpu":
         raise UsageError("--device cpu: there is nothing to tune on a CPU; name a GPU with --device cuda:N")
-    plan = make_plan(config.model, config.plan, device, capability=capability_of(device))
-    if plan.gemm != "sgemm":
+    capability, free = capability_of(device), free_on(device)
+    plan = make_plan(config.model, config.plan, device, capability=capability, free=free)
+    tiled, sized = plan.gemm == "sgemm", bool(config.plan.batch and config.plan.streams)
+    if sized and not tiled:
         raise UsageError(
-            f"{config.path}: the plan's gemm is {plan.gemm}, which has no tiles to choose; say `gemm: sgemm`"
+            f"{config.path}: batch and streams are given, and the plan's gemm is {plan.gemm}, which has no"
+            " tiles to choose; leave one of them out, or say `gemm: sgemm`"
         )
     job = _Job(config, plan, tell)
     name, end = job.device.name, time.monotonic() + seconds
     with _ended_after(seconds + _GRACE), compiler(job.device.architecture) as ahead:
-        if not (config.plan.batch and config.plan.streams):  # each batch would compile tiles of its own
+        if tiled and not sized:  # each batch would compile tiles of its own
             compile_all(ahead, job.device, config.model.experts, _FIRST * seconds, tell)
         sizes, plan = job.sizes(time.monotonic() + _FIRST * seconds)
         best = Tuned(name, (), (sizes,) if sizes else ())
         if sizes:
             keep(best)
+        if not tiled:
+            return best
         search = job.tiles(plan, ahead, end, lambda winner: keep(Tuned(name, (winner,))))
     return best.joined(Tuned(name, tuple(found.winner for found in search.found.values())))
 
@@ -98,11 +105,12 @@ class _Job:
         spec = config.model
         vocabulary = load_vocabulary(spec.vocabulary, spec.vocabulary_size)
         self._spec, self._wanted, self._plan, self._tell = spec, config.plan, plan, tell
-        self._tokenizer = Tokenizer(vocabulary, spec.min_tokens, spec.max_tokens)
-        self._sentences: Sentences = generated(spec, vocabulary, max(SENTENCES, plan.batch))
+        sentences = generated(spec, vocabulary, max(SENTENCES, 2 * _FEWEST * plan.batch))
+        tokenizer = Tokenizer(vocabulary, spec.min_tokens, spec.max_tokens)
+        self._sentences: TokenBatch = tokenizer.encode(sentences.lines).batch
         self._weights: Weights = obtain_weights(spec)
         self.device: DeviceFacts = facts(index_of(plan.device))
-        self._truth: Truth = truth(spec, self._weights, plan, self._batches(plan.batch)[0])
+        self._truth: Truth = truth(spec, self._weights, plan, self._sentences)
 
     def sizes(self, end: float) -> tuple[Sizes | None, Plan]:
         """The best batch, then the best number of streams, and the plan with both; None if both are given."""
@@ -110,7 +118,8 @@ class _Job:
         if wanted.batch and wanted.streams:
             return None, plan
         rates: dict[Plan, float] = {}
-        for key, choices in (("batch", BATCHES), ("streams", STREAMS)):
+        batches = [size for size in BATCHES if _FEWEST * size <= len(self._sentences)]
+        for key, choices in (("batch", batches), ("streams", STREAMS)):
             if getattr(wanted, key):
                 continue
             for size in dict.fromkeys((getattr(plan, key), *choices)):  # the present one first
@@ -151,7 +160,7 @@ class _Job:
         with closing(engine_for(self._spec, self._weights, plan)) as engine:
             if engine.plan.batch != plan.batch:
                 return 0.0
-            first = measure.predict(engine, self._batches(len(self._truth))[:1])
+            first = measure.predict(engine, [self._sentences.rows(0, len(self._truth))])
             self._truth.error(str(plan), first.logits, plan.precision)
 
             def predict() -> None:
@@ -164,4 +173,5 @@ class _Job:
         return rate
 
     def _batches(self, size: int) -> list[TokenBatch]:
-        return self._sentences.batches(self._tokenizer, size)
+        ends = [*range(0, len(self._sentences), size), len(self._sentences)]
+        return [self._sentences.rows(*span) for span in itertools.pairwise(ends)]

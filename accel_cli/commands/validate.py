@@ -10,8 +10,10 @@ import click
 from accel_cli import resources
 from accel_cli.commands import HELP
 from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options, say
-from accel_cli.cuda.device import choose, missing
+from accel_cli.cuda.device import missing
+from accel_cli.engines.open import device_for, plan_for
 from accel_cli.errors import AccelError, UsageError
+from accel_cli.model.config import PlanSpec
 from accel_cli.model.generate import obtain_weights
 from accel_cli.model.golden import load_golden, make_golden
 from accel_cli.text.tokenizer import Tokenizer
@@ -46,7 +48,8 @@ def command(
     """Check every engine and plan available here against golden outputs, layer by layer.
 
     An error is the smaller one of the absolute and the relative; NaN fails. A layer that a plan fuses
-    into the next one has no values to compare. Exits with 1 if any layer fails.
+    into the next one has no values to compare. Where --device or the configuration names a device it is
+    checked alone. Exits with 1 if any layer fails.
     """
     loaded = configured(config, **plan)
     if target is not None:
@@ -68,9 +71,10 @@ def command(
         raise UsageError(
             f"{loaded.path} names no golden outputs; give them with --golden, or make them first"
         )
+    plan_for(loaded, device)  # what is asked for is refused as `accel run` refuses it
     kept = load_golden(path, loaded.model, weights)
     failures = _show("tokenizer", check_tokens(tokenizer, kept))
-    for case in cases(loaded, _devices(device)):
+    for case in cases(loaded, _devices(loaded.plan, device)):
         failures += _show(str(case), list(check_case(loaded, weights, kept, case)))
     if failures:
         raise ValidationFailed(f"{failures} checks failed against {path}")
@@ -85,10 +89,10 @@ def _lines(sentences: Path) -> list[bytes]:
         raise UsageError(f"cannot read the sentences {sentences}: {error.strerror}") from error
 
 
-def _devices(device: str) -> list[str]:
-    """The devices to check: all there are, unless one is asked for."""
-    if device != "auto":
-        return [choose(device)]
+def _devices(wanted: PlanSpec, device: str) -> list[str]:
+    """The devices to check: one that is asked for, by name or by the plan, else all kinds there are."""
+    if device != "auto" or wanted.device != "auto":
+        return [device_for(wanted, device)]
     reason = missing()
     if reason:
         say(f"checking the CPU alone: {reason}")
