@@ -12,7 +12,8 @@ A marker is one line, and all between it and the line `<!-- end -->` is rewritte
     <!-- serve docs/results/serve-cpu.json -->
     <!-- picture docs/ladder.svg What it shows -->
 
-First word: `results` for the rows of a file, `stages` for its stages, `ladder` for the rungs of a ladder,
+First word: `results` for the rows of a file, `stages` for its stages, `bounds` for what bounds them, `limits`
+for what they are held against, `ladder` for the rungs of a ladder,
 `serve` for the ways to ask a server, `soak` for how it stood an overload, `resources`, `fleets` and `tails`
 for the parts of `accel plan-scale`, a line each; `text` for the programs of `accel bench --suite text`;
 `memory`, `threads`, `banks`, `softmax` and `roofline` for the rows of an experiment of docs/lab.md. Then the
@@ -39,6 +40,8 @@ LAB = ("memory", "threads", "banks", "softmax", "roofline")
 LISTS = {
     "results": "rows",
     "stages": "stages",
+    "bounds": "bounds",
+    "limits": "bounds",
     "serve": "rows",
     "soak": "soak",
     "resources": "rows",
@@ -57,6 +60,9 @@ USUAL = {
     " | sentences_per_s: Sentences/s | slowest: Slowest | fastest: Fastest | x_peer: x peer"
     " | max_error: Largest error",
     "stages": "stage: Stage | seconds: Seconds | percent: % | gflop_per_s: GFLOP/s | gb_per_s: GB/s",
+    "bounds": "stage: Stage | us: us | percent: % | launches: Launches | bound: Bound"
+    " | percent_of_bound: % of it",
+    "limits": "resource: Resource | per_s: A second | measured_by: Measured by",
     "ladder": "rung: Rung | name: Name | n: n | sentences_per_s: Sentences/s | x_first: x rung 0"
     " | x_before: x before | tflop_per_s: TFLOP/s | percent_of_ceiling: % of ceiling | one_batch: n = 512"
     " | cold: n = 32, cold | ids: Ids: sentences/s | ids_one_batch: Ids: n = 512 | worst: Largest error",
@@ -158,7 +164,7 @@ def table(kind: str, body: str, root: Path) -> list[str]:
     rows = [
         [_value(key, row, document) for key, _ in pairs]
         for document in (_load(root / name) for name in files.split(","))
-        for row in (_rungs(document["rows"]) if kind == "ladder" else document[LISTS[kind]])
+        for row in _rows(kind, document)
         if all(_text(_value(key, row, document)) in values.split(",") for key, values in wanted)
     ]
     if not rows:
@@ -169,6 +175,16 @@ def table(kind: str, body: str, root: Path) -> list[str]:
         _line(["---:" if right else "---" for right in numeric]),
         *(_line([_shown(value) for value in row]) for row in rows),
     ]
+
+
+def _rows(kind: str, document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows that a kind of table is of."""
+    if kind == "ladder":
+        return _rungs(document["rows"])
+    rows: Any = document[LISTS[kind]]
+    if kind == "bounds":  # those of a batch, then those of a block of text
+        return [{**row, "unit": part["unit"]} for part in rows["parts"] for row in part["stages"]]
+    return list(rows["limits"] if kind == "limits" else rows)
 
 
 def _rungs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -166,12 +166,25 @@ __device__ __forceinline__ void cluster_sync() {
 __device__ __forceinline__ void fence_mbarrier_init() {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-// Arrives at the barrier that lies at the same place in the shared memory of block `rank`: says that this thread reads
-// no more. It hands on no ordinary writes, which would cost a fence of the whole GPU each time.
+// Arrives at the barrier that lies at the same place in the shared memory of block `rank`.
 __device__ __forceinline__ void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank) {
+    asm volatile("{\n.reg .u32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n}" ::
+                     "r"(shared_address(barrier)), "r"(rank) : "memory");
+}
+// The same of a thread that read by wgmma alone, and has waited for that. No ordinary access is ordered, which would cost
+// a fence of the whole GPU.
+__device__ __forceinline__ void mbarrier_arrive_cluster_relaxed(unsigned long long* barrier, unsigned rank) {
     asm volatile("{\n.reg .u32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [there];\n}" ::
                      "r"(shared_address(barrier)), "r"(rank) : "memory");
+}
+// mbarrier_try_wait_parity at a barrier at which other blocks arrive: what they did before is seen after it.
+__device__ __forceinline__ bool mbarrier_try_wait_parity_cluster(unsigned long long* barrier, unsigned parity) {
+    unsigned over;
+    asm volatile("{\n.reg .pred p;\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+                 "selp.u32 %0, 1, 0, p;\n}" : "=r"(over) : "r"(shared_address(barrier)), "r"(parity) : "memory");
+    return over;
 }
 // cp_async_bulk into every block that has its bit in `mask`: the bytes, and the word to the barrier, go to the same
 // places in the shared memory of each.

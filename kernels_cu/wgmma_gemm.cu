@@ -48,7 +48,7 @@ struct Tiles {
 __device__ __forceinline__ void release(unsigned long long* empty) {
     const unsigned lane = threadIdx.x % 32;
 #if CLUSTER > 1
-    if (lane < CLUSTER) ptx::mbarrier_arrive_cluster(empty, lane);
+    if (lane < CLUSTER) ptx::mbarrier_arrive_cluster_relaxed(empty, lane);
 #else
     if (lane == 0) ptx::mbarrier_arrive(empty);
 #endif

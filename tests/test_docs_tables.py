@@ -99,6 +99,20 @@ def test_without_columns_the_usual_ones(root: Path) -> None:
     assert "| gate | 2 | 5 | 3 | 123 |" in rendered
 
 
+def test_what_bounds_stages_and_the_limits(root: Path) -> None:
+    stage = {"stage": "gate", "us": 2.5, "percent": 5.0, "launches": 1, "bound": "L2", "percent_of_bound": 40.0}
+    limit = {"resource": "L2", "per_s": 8e12, "measured_by": "reading again"}
+    parts = [{"unit": "batch", "stages": [stage]}, {"unit": "block", "stages": [{**stage, "us": 9.0}]}]
+    path = root / "docs" / "results" / "c.json"
+    path.write_text(json.dumps({"bounds": {"limits": [limit], "parts": parts}}))
+    end = "\n<!-- end -->"
+    rendered = docs.render(f"<!-- bounds docs/results/c.json unit=batch -->{end}", root)
+    assert rendered.split("\n")[3:5] == ["| gate | 2.5 | 5 | 1 | L2 | 40 |", "<!-- end -->"]
+    assert "| L2 | 8,000,000,000,000 | reading again |" in docs.render(
+        f"<!-- limits docs/results/c.json -->{end}", root
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

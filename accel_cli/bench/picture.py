@@ -41,7 +41,7 @@ def drawn(document: dict[str, Any], ending: str) -> bytes:
         _bars(bars, rows, document)
         _roofline(roof, rows, document)
         gpu = (document["machine"].get("gpu") or {}).get("name") or "CPU alone"
-        figure.suptitle(f"fp32 ladder, {gpu}, {document['flop_per_sentence'] / 1e9:.3g} GFLOP a sentence")
+        figure.suptitle(f"Ladder, {gpu}, {document['flop_per_sentence'] / 1e9:.3g} GFLOP a sentence")
         content = io.BytesIO()
         undated = {"Date": None} if ending == ".svg" else {}
         figure.savefig(content, format=ending[1:], dpi=150, metadata=undated)
@@ -60,7 +60,7 @@ def _bars(axes: Any, rows: list[dict[str, Any]], document: dict[str, Any]) -> No
         for place, rate in zip(places, rates, strict=True):
             text = f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
             axes.annotate(
-                text, (place, rate), (0, 2), textcoords="offset points", ha="center", size=6, rotation=45
+                text, (place, rate), (0, 2), textcoords="offset points", ha="center", size=6, rotation=90
             )
     if document["ceiling"]:
         bound = 1e12 * document["ceiling"]["tflop_per_s"] / document["flop_per_sentence"]
@@ -68,8 +68,8 @@ def _bars(axes: Any, rows: list[dict[str, Any]], document: dict[str, Any]) -> No
         axes.axhline(bound, color=_ROOF, lw=1, ls="--", label=label)
     axes.set_yscale("log")
     axes.set_ylabel("sentences/s, warm")
-    labels = [f"PyTorch\n{name}" if rung is None else f"{rung}\n{name}" for rung, name in names]
-    axes.set_xticks(range(len(names)), labels, size=7)
+    labels = [f"PyTorch {name}" if rung is None else f"{name} {rung}" for rung, name in names]
+    axes.set_xticks(range(len(names)), labels, size=7, rotation=45, ha="right", rotation_mode="anchor")
     axes.margins(y=0.15)
     axes.legend(loc="upper left", frameon=False)
 
@@ -85,6 +85,10 @@ def _roofline(axes: Any, rows: list[dict[str, Any]], document: dict[str, Any]) -
         axes.annotate(
             f"{flop:.1f} TFLOP/s", (x[-1], flop), (0, 3), textcoords="offset points", ha="right", size=7
         )
+        for precision, rate in document["ceiling"].get("tensor_tflop_per_s", {}).items():
+            axes.plot(x, np.minimum(memory * x, rate), color=_ROOF, lw=0.6, ls=":")
+            text = f"{precision}: {rate:.0f} TFLOP/s"
+            axes.annotate(text, (x[-1], rate), (0, 3), textcoords="offset points", ha="right", size=7)
         axes.annotate(f"{memory:.2f} TB/s", (left, memory * left), (4, 0), textcoords="offset points", size=7)
     for row in places:
         place = row["flop_per_byte"], row["tflop_per_s"]

@@ -164,7 +164,7 @@ def test_a_slot_that_other_blocks_still_read(plant: Plant) -> None:
 
 
 def test_a_block_that_nobody_tells_of_free_slots(plant: Plant) -> None:
-    run = plant(MULTICAST, "if (threadIdx.x % 32 < CLUSTER) ptx", "if (threadIdx.x % 32 < 1) ptx")
+    run = plant(MULTICAST, "if (threadIdx.x % 32 >= CLUSTER) continue", "if (threadIdx.x % 32 >= 1) continue")
     with pytest.raises(KernelFaultError, match=r"only a part of the cluster reaches a barrier") as caught:
         add_in_clusters(run)
     assert "256 of 320 threads wait in a barrier in shared memory" in str(caught.value)

@@ -24,7 +24,7 @@ multicast(const float* __restrict__ x, float* __restrict__ y, int tiles) {
     if (threadIdx.x == 128) {
         for (int tile = 0; tile < tiles; ++tile) {
             const int slot = tile % 2, round = tile / 2;
-            while (!ptx::mbarrier_try_wait_parity(&empty[slot], round % 2 ^ 1)) {}
+            while (!ptx::mbarrier_try_wait_parity_cluster(&empty[slot], round % 2 ^ 1)) {}
             ptx::mbarrier_arrive_expect_tx(&full[slot], sizeof ring[slot]);
             ptx::cp_async_bulk_multicast(&ring[slot][rank * share], x + tile * 256, share * sizeof(float), &full[slot],
                                          (1 << CLUSTER) - 1);
@@ -35,8 +35,11 @@ multicast(const float* __restrict__ x, float* __restrict__ y, int tiles) {
             while (!ptx::mbarrier_try_wait_parity(&full[slot], round % 2)) {}
             low += ring[slot][threadIdx.x];
             high += ring[slot][threadIdx.x + 128];
+            __threadfence();  // for the arrivals that order nothing
             __syncwarp();
-            if (threadIdx.x % 32 < CLUSTER) ptx::mbarrier_arrive_cluster(&empty[slot], threadIdx.x % 32);
+            if (threadIdx.x % 32 >= CLUSTER) continue;
+            if (slot) ptx::mbarrier_arrive_cluster_relaxed(&empty[slot], threadIdx.x % 32);
+            else ptx::mbarrier_arrive_cluster(&empty[slot], threadIdx.x % 32);
         }
     }
     __syncwarp();

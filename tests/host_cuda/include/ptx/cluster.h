@@ -17,6 +17,14 @@ inline void mbarrier_arrive_cluster(unsigned long long* barrier, unsigned rank,
                                     host_cuda::Site site = host_cuda::Site::here()) {
     host_cuda::mbarrier_arrive(host_cuda::barrier_in_block(rank, barrier, "mbarrier.arrive", site), 0, site);
 }
+inline void mbarrier_arrive_cluster_relaxed(unsigned long long* barrier, unsigned rank,
+                                            host_cuda::Site site = host_cuda::Site::here()) {
+    mbarrier_arrive_cluster(barrier, rank, site);
+}
+inline bool mbarrier_try_wait_parity_cluster(unsigned long long* barrier, unsigned parity,
+                                             host_cuda::Site site = host_cuda::Site::here()) {
+    return mbarrier_try_wait_parity(barrier, parity, site);
+}
 inline void cp_async_bulk_multicast(void* to, const void* from, unsigned bytes, unsigned long long* barrier,
                                     unsigned short mask, host_cuda::Site site = host_cuda::Site::here()) {
     if (!mask || mask >> host_cuda::cluster_size()) {
