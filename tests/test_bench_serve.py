@@ -121,6 +121,17 @@ def test_refusals_under_wrk_are_no_figure(tiny_path: Path) -> None:
         serve_wrk.load(server.port, [nonsense], 2, 1.0)
 
 
+def test_refusals_of_our_own_load_say_what_the_server_said(tiny_path: Path) -> None:
+    nonsense = Request(TEI, 0, 1, False, b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}")
+    with (
+        serving(["--config", str(tiny_path), "--device", "cpu"]) as server,
+        pytest.raises(
+            AccelError, match=r"requests were refused or lost.*the first with status 4[0-9]+: .*error"
+        ),
+    ):
+        serve_client.load(server.port, [nonsense], 2, 0.5)
+
+
 def test_what_is_refused_under_an_overload_is_no_failure(tiny: Config, tiny_path: Path) -> None:
     lines = [b"good film w%d" % (i % 20) for i in range(64)]
     with Classifier(tiny, "cpu") as classifier:

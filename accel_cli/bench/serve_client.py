@@ -145,7 +145,8 @@ def load(port: int, requests: Sequence[Request], connections: int, seconds: floa
     loop = ClosedLoop(cycle(requests), heard)
     took = run(loop.run(port, connections, seconds))
     if refused:
-        raise unanswered(len(refused))
+        first = refused[0]
+        raise unanswered(len(refused), f"; the first with status {first.status}: {first.body[:200]!r}")
     if not loop.latencies:
         raise AccelError(f"no answer came within {seconds:g} s; load the server for longer with --seconds")
     p50, p99 = percentiles(loop.latencies)
@@ -158,9 +159,9 @@ def percentiles(latencies: array[float]) -> tuple[float, float]:
     return p50, p99
 
 
-def unanswered(count: int) -> AccelError:
+def unanswered(count: int, first: str = "") -> AccelError:
     """Why a load is no figure."""
-    return AccelError(f"not timed, because {count} requests were refused or lost under load")
+    return AccelError(f"not timed, because {count} requests were refused or lost under load{first}")
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
