@@ -126,10 +126,8 @@ class Classifier:
 
         Either way the same is computed, to the bit.
         """
-        if self.engine.text_reader(self.tokenizer) is not None:
-            batch = TextBatch.of(lines)
-            if len(batch.text) > SHORT:
-                return batch
+        if _is_long(lines) and self.engine.text_reader(self.tokenizer) is not None:
+            return TextBatch.of(lines)
         return self.tokenizer.encode(lines)
 
     def submit(self, batch: TextBatch | Encoded, most_tokens: int | None = None) -> TextTicket:
@@ -177,6 +175,11 @@ class Classifier:
             return Classification(self._names[:0], nothing, nothing)
         found = Predictions.concatenate(parts)
         return Classification(self._names[found.labels], found.scores, found.logits)
+
+
+def _is_long(lines: Sequence[bytes]) -> bool:
+    """Whether they are more than a short text, a newline behind each; many lines are, whatever they hold."""
+    return len(lines) > SHORT or sum(map(len, lines)) + len(lines) > SHORT
 
 
 def _lines(texts: Iterable[str | bytes]) -> list[bytes]:

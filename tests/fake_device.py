@@ -65,6 +65,7 @@ def install() -> None:
     module.RawModule = Module
     module.cuda.nvrtc = SimpleNamespace(
         getVersion=version,
+        getSupportedArchs=lambda: (75, 80, 90, 100),
         createProgram=Program,
         compileProgram=Program.compile,
         getProgramLog=lambda program: "Used 10 registers",

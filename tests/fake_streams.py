@@ -67,9 +67,10 @@ class Array(np.ndarray):
 
 
 class Stream:
-    """Work in order; it runs when it is waited for."""
+    """Work in order; it runs when it is waited for, by one thread at a time."""
 
     _local = threading.local()
+    running = threading.RLock()
 
     def __init__(self, non_blocking: bool = False) -> None:
         self.queue: deque[Callable[[], Any]] = deque()
@@ -104,8 +105,9 @@ class Stream:
         return graph
 
     def synchronize(self) -> None:
-        while self.queue:
-            self.queue.popleft()()
+        with self.running:
+            while self.queue:
+                self.queue.popleft()()
 
 
 def fake_driver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,5 +141,6 @@ class Event:
         self._pending = None
 
     def synchronize(self) -> None:
-        while self._pending is not None:
-            self._pending.queue.popleft()()
+        with Stream.running:
+            while self._pending is not None:
+                self._pending.queue.popleft()()

@@ -191,7 +191,7 @@ def test_a_cpu_is_refused() -> None:
         gemm.run("cpu", 1, print)
 
 
-@pytest.mark.parametrize("given", ["--ladder", "--profile", "--batch 7", "--picture a.svg"])
+@pytest.mark.parametrize("given", ["--ladder", "--profile", "--batch 7", "--picture a.svg", "--tokens 9"])
 def test_what_it_would_not_heed_is_refused(given: str) -> None:
     with pytest.raises(UsageError, match=f"{given}.*: with --suite gemm nothing but products is measured"):
         command.main(["--suite", "gemm", *given.split()], standalone_mode=False)

@@ -80,6 +80,14 @@ class TestInputs:
         assert inputs.from_file(str(path), 3).lines == [b"one", b"two", b""]
         assert inputs.from_file(str(path), 99).lines == [b"one", b"two", b"", b"three"]
 
+    def test_sentences_are_those_of_a_file_if_there_is_one(self, tiny: Config, tmp_path: Path) -> None:
+        path, spec = tmp_path / "a.txt", tiny.model
+        path.write_bytes(b"one\ntwo\n")
+        assert inputs.obtain_sentences(spec, str(path), 1, 9).lines == [b"one"]
+        vocabulary = load_vocabulary(spec.vocabulary, spec.vocabulary_size)
+        drawn = inputs.generated(spec, vocabulary, 20, mean=9)
+        assert inputs.obtain_sentences(spec, None, 20, 9) == drawn
+
     def test_a_line_end_inside_a_field_makes_no_second_sentence(self, tmp_path: Path) -> None:
         path = tmp_path / "a.csv"
         path.write_bytes(b'text\n"one\ntwo"\nthree\n')

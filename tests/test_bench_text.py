@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import needs_gpu
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_docs_tables import docs
 
 from accel_cli.bench import text_suite, text_ways
 from accel_cli.bench.check import Truth
 from accel_cli.bench.text_fasttext import FastText, fasttext
+from accel_cli.bench.text_files import TextFile, text_file
 from accel_cli.bench.text_suite import Job
-from accel_cli.bench.text_ways import TextFile, Way, share, text_file
+from accel_cli.bench.text_ways import Way, share
 from accel_cli.commands import cli
-from accel_cli.errors import AccelError, OutputError, UsageError
+from accel_cli.errors import AccelError, UsageError
 from accel_cli.model.config import Config
 from accel_cli.pipeline import Pipeline
 from accel_cli.text.tokenizer import Tokenizer
@@ -67,37 +68,6 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Peers get the shortest text."""
     monkeypatch.setattr(text_ways, "_SECONDS", 0.0)
-
-
-class TestTextFile:
-    @settings(max_examples=30)
-    @given(
-        st.lists(st.binary(max_size=20).filter(lambda line: b"\n" not in line), min_size=1),
-        st.integers(0, 999),
-    )
-    def test_all_lines_as_often_as_they_fit_or_else_the_first(
-        self, tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], more: int
-    ) -> None:
-        size = len(lines[0]) + 1 + more
-        found = text_file(tmp_path_factory.getbasetemp() / "text.txt", lines, size)
-        text = found.path.read_bytes()
-        assert (found.bytes, found.sentences) == (len(text), text.count(b"\n"))
-        assert len(text) <= size
-        rows = text.split(b"\n")[:-1]
-        count = max(1, len(rows) // len(lines))
-        assert rows == (lines * count)[: len(rows)]
-        longer = lines[len(rows)] if len(rows) < len(lines) else b"\n".join(lines)
-        assert len(text) + len(longer) + 1 > size
-
-    def test_too_few_bytes(self, tmp_path: Path) -> None:
-        with pytest.raises(UsageError, match="--bytes 4: the first sentence alone takes 5; say more"):
-            text_file(tmp_path / "text.txt", [b"film"], 4)
-
-    def test_no_room(self, tmp_path: Path) -> None:
-        with pytest.raises(OutputError, match=r"cannot write 5 bytes.*TMPDIR"):
-            text_file(tmp_path / "nowhere" / "text.txt", [b"film"], 5)
-        with pytest.raises(OutputError, match=r"cannot write rows.*TMPDIR"), text_ways.rows_file(tmp_path):
-            pass
 
 
 def test_labels_are_read_from_all_files_in_order(tmp_path: Path) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,15 +14,15 @@ import pytest
 
 from accel_cli import text_pipeline
 from accel_cli.bench import bounds_text
-from accel_cli.bench.bounds_text import filled, text_bounds, write
+from accel_cli.bench.bounds_text import text_bounds
 from accel_cli.bench.demand import Need
 from accel_cli.bench.limits import Limits
 from accel_cli.bench.text_demand import Text, text_needs
+from accel_cli.bench.text_files import filled
 from accel_cli.cuda import stopwatch
 from accel_cli.engines import cuda
 from accel_cli.engines.cpu import CpuEngine
 from accel_cli.engines.cuda import CudaEngine
-from accel_cli.errors import OutputError
 from accel_cli.text.blocks import FileBlocks
 from accel_cli.text.rows import TextFormatter
 from accel_cli.text.tokenizer import Tokenizer
@@ -79,29 +77,6 @@ def test_what_a_block_needs_by_hand() -> None:
     assert needs["text_rows"].demand["L2"] == 230
     assert needs["copies in"] == Need(0, {"PCIe in": 800})
     assert needs["copies out"] == Need(0, {"PCIe out": 170})
-
-
-@pytest.mark.parametrize(
-    ("lines", "size", "block"),
-    [
-        ([b"one", b"two"], 8, b"one\ntwo\n"),
-        ([b"one", b"two"], 20, b"one\ntwo\n" * 2),
-        ([b"one", b"two"], 7, b"one\n"),
-        ([b""], 3, b"\n\n\n"),
-    ],
-)
-def test_a_block_holds_whole_lines(lines: list[bytes], size: int, block: bytes) -> None:
-    assert filled(lines, size) == block
-
-
-def test_no_room_for_the_text(tmp_path: Path) -> None:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
-    try:
-        with pytest.raises(OutputError, match=r"cannot write 1200 bytes of text .*more room in TMPDIR"):
-            write(tmp_path / "blocks.txt", b"film\n" * 80, 3)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.extras  # minutes of compiling

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import fake_cupy
 import numpy as np
@@ -19,11 +20,12 @@ from text_engine import SumOfIds, classifier_of, fake_texts
 from accel_cli import classifier as classifiers
 from accel_cli.batches import TextBatch, TextPredictions
 from accel_cli.classifier import Classifier
+from accel_cli.cuda.errors import DeviceFull
 from accel_cli.engines import cuda, cuda_text_reader
 from accel_cli.engines.cuda import CudaEngine
 from accel_cli.engines.cuda_text_reader import text_size
 from accel_cli.errors import AccelWarning, DeviceError, UsageError
-from accel_cli.text.tokenizer import Tokenizer
+from accel_cli.text.tokenizer import Encoded, Tokenizer
 
 LINES = [b"good film", b"", b"not\nbad\r", b"it 's \x00\xff w5", b"a", b"the film " * 40, b"\r\n", b"w9,w8"]
 
@@ -94,6 +96,33 @@ def test_starting_a_batch_waits_for_nothing(tiny_path: Path, patch: pytest.Monke
     assert all(slot._network.stream.queue for slot in reader._slots)  # and nothing was waited for
 
 
+@pytest.mark.parametrize("read", [Classifier.read, lambda made, lines: made.tokenizer.encode(lines)])
+def test_a_thread_that_waits_holds_up_no_other(
+    tiny_path: Path, patch: pytest.MonkeyPatch, read: Callable[[Classifier, list[bytes]], TextBatch | Encoded]
+) -> None:
+    made, wait = classifier_of(tiny_path), fake_cupy.Event.synchronize
+    batch = read(made, LINES)
+    ticket, started = made.submit(batch), []
+
+    def start_another(event: Any) -> None:
+        if not started:
+            started.append(threads.submit(made.submit, batch).result(timeout=60))
+        wait(event)
+
+    with ThreadPoolExecutor(1) as threads:
+        patch.setattr(fake_cupy.Event, "synchronize", start_another)
+        check_same(ticket.result(), started[0].result())
+
+
+def test_threads_that_predict_at_once(tiny_path: Path, patch: pytest.MonkeyPatch) -> None:
+    made = classifier_of(tiny_path)
+    lists = [LINES * times for times in (1, 2, 3, 5)]
+    wanted = [made.predict(lines).logits.tobytes() for lines in lists]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(5):
+            assert [found.logits.tobytes() for found in threads.map(made.predict, lists)] == wanted
+
+
 def test_predict_goes_this_way(tiny_path: Path, patch: pytest.MonkeyPatch) -> None:
     texts = [line.decode("utf-8", "replace") for line in LINES * 3]
     made = classifier_of(tiny_path)
@@ -120,8 +149,12 @@ def test_the_host_reads_little(
 ) -> None:
     made = classifier_of(tiny_path)
     monkeypatch.setattr(classifiers, "SHORT", 10)
-    assert isinstance(made.read([b"123456789"]), type(made.tokenizer.encode([b""])))
-    assert isinstance(made.read([b"1234567890"]), TextBatch)
+    with pytest.MonkeyPatch.context() as unused:  # slots take memory, and time to make
+        unused.setattr(CudaEngine, "text_reader", lambda *_: pytest.fail("it was asked for"))
+        for lines in ([b"123456789"], [b""] * 10, []):
+            assert isinstance(made.read(lines), Encoded)
+    for lines in ([b"1234567890"], [b""] * 11):
+        assert isinstance(made.read(lines), TextBatch)
 
 
 def test_a_reader_is_made_once_for_a_tokenizer(tiny_path: Path, patch: pytest.MonkeyPatch) -> None:
@@ -151,6 +184,25 @@ def test_sizes_that_cannot_be_counted_are_the_host_s() -> None:
     assert text_size(Tokenizer({}, 5, 64), 1 << 20) == 64 << 20
     assert text_size(Tokenizer({}, 5, 1 << 25), 8) is None
     assert text_size(Tokenizer({}, 1 << 10, 1 << 10), 1 << 21) is None
+
+
+def test_after_an_error_nothing_reads_the_memory_of_the_next_batch(
+    tiny_path: Path, patch: pytest.MonkeyPatch
+) -> None:
+    made = classifier_of(tiny_path, streams=1)
+    lines = [b"good"] * 8
+
+    def full(*_: Any) -> None:
+        raise fake_cupy.OutOfMemoryError("Out of memory")
+
+    for encode in (made.tokenizer.encode, made.read):
+        wanted = made.submit(encode(lines)).result().logits.tobytes()
+        with pytest.MonkeyPatch.context() as failing:
+            failing.setattr(SumOfIds, "__call__", full)
+            with pytest.raises(DeviceFull):
+                made.submit(encode([b"film " * 20]))  # one line, where there will be many
+        assert not made.engine._slots[0]._stream.queue  # type: ignore[attr-defined]
+        assert made.submit(encode(lines)).result().logits.tobytes() == wanted
 
 
 def test_nan_is_refused(tiny_path: Path, patch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,14 @@ def test_without_columns_the_usual_ones(root: Path) -> None:
 
 
 def test_what_bounds_stages_and_the_limits(root: Path) -> None:
-    stage = {"stage": "gate", "us": 2.5, "percent": 5.0, "launches": 1, "bound": "L2", "percent_of_bound": 40.0}
+    stage = {
+        "stage": "gate",
+        "us": 2.5,
+        "percent": 5.0,
+        "launches": 1,
+        "bound": "L2",
+        "percent_of_bound": 40.0,
+    }
     limit = {"resource": "L2", "per_s": 8e12, "measured_by": "reading again"}
     parts = [{"unit": "batch", "stages": [stage]}, {"unit": "block", "stages": [{**stage, "us": 9.0}]}]
     path = root / "docs" / "results" / "c.json"

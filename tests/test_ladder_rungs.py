@@ -8,6 +8,7 @@ from pathlib import Path
 import ladders
 import pytest
 
+from accel_cli.bench.ladder_inputs import KINDS
 from accel_cli.bench.rungs import PACKAGED, numbers, rungs
 from accel_cli.cuda import device
 from accel_cli.errors import DeviceError, UsageError
@@ -40,6 +41,10 @@ class TestRungs:
         tensor = ["fp16", "tf32", "bf16", "fp16", "fp32-split", "fp32-split", "fp32-split", "fp16"]
         assert precisions == ["fp32"] * 11 + tensor
         assert {rung.number for rung in found if rung.kinds == ("ids",)} == {17, 18}
+
+    def test_a_table_takes_no_embeddings_on_a_cpu_either(self, own: Path) -> None:
+        (own / "19-table.yaml").write_text("extends: 00-cpu.yaml\nplan: {convolution: folded}\n")
+        assert [rung.kinds for rung in rungs(own, frozenset({0, 19}), "auto")] == [KINDS, ("ids",)]
 
     def test_some_of_them_on_another_gpu(self, gpu: None, folder: Path) -> None:
         found = rungs(folder, numbers("0,9-10"), "cuda:1")

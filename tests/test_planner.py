@@ -8,6 +8,8 @@ from dataclasses import replace
 import fake_cupy
 import networks
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from accel_cli.cuda import device
 from accel_cli.engines import planner
@@ -69,6 +71,22 @@ ALONE = [
 def test_the_rest_of_a_plan_goes_together_with_what_is_asked_for(asked: str, expected: str) -> None:
     plan = make_plan(SCHOOL, PlanSpec(**dict([asked.split(": ")])), "cuda:0")
     assert expected in str(plan)
+
+
+@given(
+    st.sampled_from(
+        [plan for spec in (RAGGED, SCHOOL) for plan in available_plans(spec, PlanSpec(), "cuda:0")]
+    ),
+    st.sets(st.sampled_from(["precision", "convolution", "experts", "gemm", "epilogue", "order", "launch"])),
+    st.sampled_from([None, 0]),
+)
+def test_any_part_of_a_plan_can_be_asked_for_alone(plan: Plan, keys: set[str], free: int | None) -> None:
+    """What is left open never takes something that stands in the way of what is asked for."""
+    if free == 0 and plan.convolution == "folded":
+        keys = keys - {"convolution"}
+    asked = {key: getattr(plan, key) for key in keys}
+    found = make_plan(SCHOOL, PlanSpec(**asked), "cuda:0", free=free)
+    assert {key: getattr(found, key) for key in keys} == asked
 
 
 def test_wgmma_is_refused_on_other_devices() -> None:

@@ -197,26 +197,35 @@ def _stage(layer: str) -> str:
 
 
 def _wall(engine: Engine, batches: Sequence[TokenBatch], count: int) -> float:
-    """Seconds of each of `count` batches, as many under way as the plan has streams; the median of runs."""
-    seconds: list[float] = []
-    end = time.perf_counter() + _BUDGET
-    while not seconds or (len(seconds) < _REPEATS and time.perf_counter() < end):
+    """Seconds of each of `count` batches, as many under way as the plan has streams."""
+
+    def run() -> float:
         begin = time.perf_counter()
         predict(engine, islice(cycle(batches), count))
-        seconds.append((time.perf_counter() - begin) / count)
-    return median(seconds)
+        return (time.perf_counter() - begin) / count
+
+    return _middle(run)
 
 
 def _host(engine: Engine, batch: TokenBatch, on_device: float) -> float:
     """Seconds that a batch keeps the host busy: to enqueue it, and to fetch what the device has done."""
-    seconds: list[float] = []
-    end = time.perf_counter() + _BUDGET
-    while not seconds or (len(seconds) < _REPEATS and time.perf_counter() < end):
+
+    def run() -> float:
         begin = time.perf_counter()
         ticket = engine.submit(batch)
         enqueued = time.perf_counter() - begin
         time.sleep(_PAUSE + 2 * on_device)  # until the device has done it
         begin = time.perf_counter()
         ticket.result()
-        seconds.append(enqueued + time.perf_counter() - begin)
+        return enqueued + time.perf_counter() - begin
+
+    return _middle(run)
+
+
+def _middle(run: Callable[[], float]) -> float:
+    """The median of what a few runs give, or of as many as there is time for."""
+    end = time.perf_counter() + _BUDGET
+    seconds = [run()]
+    while len(seconds) < _REPEATS and time.perf_counter() < end:
+        seconds.append(run())
     return median(seconds)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from accel_cli import text_pipeline
 from accel_cli.bench.bounds import Part, by_name, middle
 from accel_cli.bench.limits import Limits
-from accel_cli.bench.measure import in_turns
+from accel_cli.bench.measure import usual
 from accel_cli.bench.text_demand import Text, text_needs
+from accel_cli.bench.text_files import filled, repeated
 from accel_cli.classifier import Classifier
-from accel_cli.errors import OutputError
 from accel_cli.pipeline import Pipeline
 from accel_cli.text.readers import Source
 from accel_cli.text.row_table import row_table
@@ -37,11 +37,11 @@ def text_bounds(
             if not slots:
                 return None
             block = filled(lines, size)
-            write(path, block, _EACH * streams)
+            repeated(path, block, _EACH * streams)
             host = _read_seconds(path, slots[0].memory[: len(block)])
             found = slots[0].rows(len(block))
         spans = [engine.text_times(tokenizer, formatter, size, block) for _ in range(_REPEATS)]
-        wall = _usual(partial(_classify, classifier, formatter, path)) / (_EACH * streams)
+        wall = usual(partial(_classify, classifier, formatter, path), _REPEATS) / (_EACH * streams)
     table = row_table(formatter, labels)
     assert table is not None, "there are slots for such rows only"
     text = Text(
@@ -56,39 +56,13 @@ def text_bounds(
     return Part(f"block of {len(block)} bytes", found.lines, stages, wall, streams, host, streams)
 
 
-def filled(lines: Sequence[bytes], size: int) -> bytes:
-    """At most `size` bytes of whole lines, the first ones again behind the last."""
-    once = b"".join(line + b"\n" for line in lines)
-    repeated = once * max(1, size // len(once))
-    return repeated if len(repeated) <= size else repeated[: repeated.rindex(b"\n", 0, size) + 1]
-
-
-def write(path: Path, block: bytes, count: int) -> None:
-    """A file of `count` times a block; OutputError if there is no room."""
-    try:
-        with path.open("wb") as file:
-            for _ in range(count):
-                file.write(block)
-    except OSError as error:
-        raise OutputError(
-            f"cannot write {count * len(block)} bytes of text to be measured ({error}); name a folder with"
-            " more room in TMPDIR"
-        ) from error
-
-
 def _read_seconds(path: Path, memory: memoryview) -> float:
     """Seconds in which one thread reads a block of a file in the page cache; the memory is filled with it."""
     with path.open("rb", 0) as file:
         descriptor = file.fileno()
-        return _usual(lambda: os.preadv(descriptor, [memory], 0))
+        return usual(lambda: os.preadv(descriptor, [memory], 0), _REPEATS)
 
 
 def _classify(classifier: Classifier, formatter: TextFormatter, path: Path) -> None:
     with open(os.devnull, "wb", 0) as sink:
         Pipeline(classifier, formatter, sink.write).run([Source(str(path))])
-
-
-def _usual(call: Callable[[], object]) -> float:
-    """Seconds of the middle one of a few calls, after one that warms up."""
-    call()
-    return in_turns({"call": call}, _REPEATS)["call"].median

@@ -13,6 +13,7 @@ from accel_cli.model.config import ModelSpec
 from accel_cli.text.chunks import TextChunk
 from accel_cli.text.readers import Source
 from accel_cli.text.tokenizer import Tokenizer, tokens
+from accel_cli.text.vocabulary import load_vocabulary
 
 SEED = 2025
 TOKENS = 19  # of a generated ragged sentence on average, as in reviews
@@ -36,6 +37,13 @@ class Sentences:
     def batches(self, tokenizer: Tokenizer, size: int) -> list[TokenBatch]:
         """The sentences as token ids, in batches of `size`."""
         return [tokenizer.encode(lines).batch for lines in self.cut(size)]
+
+
+def obtain_sentences(spec: ModelSpec, path: str | None, count: int, mean: int) -> Sentences:
+    """The first `count` texts of the file `path`; if none is named, generated ones of `mean` tokens."""
+    if path is not None:
+        return from_file(path, count)
+    return generated(spec, load_vocabulary(spec.vocabulary, spec.vocabulary_size), count, mean=mean)
 
 
 def generated(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -15,7 +14,7 @@ from accel_cli.bench.ceiling import MEMORY, SIZE, measure_ceiling
 from accel_cli.bench.device_clock import device_times
 from accel_cli.bench.lab.rates import fma_rate
 from accel_cli.bench.lab.setting import Setting
-from accel_cli.bench.measure import in_turns, short
+from accel_cli.bench.measure import short, usual
 from accel_cli.cuda.buffers import empty, page_locked, zero
 from accel_cli.cuda.device import DeviceFacts, cupy, facts
 from accel_cli.cuda.errors import translated
@@ -145,15 +144,10 @@ def host_limits(size: int = 1024, memory: int = 1 << 27) -> Limits:
     a = random.standard_normal((size, size), np.float32)
     source, target, y = np.zeros(memory, np.uint8), np.zeros(memory, np.uint8), np.empty_like(a)
     with ThreadpoolController().limit(limits=1, user_api="blas"):
-        flop = 2 * size**3 / _seconds(lambda: np.matmul(a, a, out=y))
-    copied = 2 * memory / _seconds(lambda: np.copyto(target, source))
+        flop = 2 * size**3 / usual(lambda: np.matmul(a, a, out=y), _REPEATS)
+    copied = 2 * memory / usual(lambda: np.copyto(target, source), _REPEATS)
     how = {
         FP32: f"numpy, a product {size}^3 on one thread",
         MEMORY_BYTES: "a copy by one thread, read and written",
     }
     return Limits({FP32: flop, MEMORY_BYTES: copied}, how)
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    call()
-    return in_turns({"call": call}, _REPEATS)["call"].median

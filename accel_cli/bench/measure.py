@@ -12,6 +12,8 @@ from accel_cli.batches import Batch, Predictions, TokenBatch
 from accel_cli.classifier import Classifier
 from accel_cli.engines.base import Engine, Ticket
 
+QUIET = 1.5  # slowest by fastest repeat, beyond which something else was running
+
 
 @dataclass(frozen=True)
 class Timing:
@@ -51,6 +53,12 @@ def in_turns(runs: Mapping[str, Callable[[], object]], repeats: int) -> dict[str
         name: Timing(tuple(wall for wall, _ in times), tuple(cpu for _, cpu in times))
         for name, times in found.items()
     }
+
+
+def usual(run: Callable[[], object], repeats: int) -> float:
+    """Seconds of the middle one of so many calls, after one that warms up."""
+    run()
+    return in_turns({"": run}, repeats)[""].median
 
 
 def stages(engine: Engine, batches: Sequence[TokenBatch], repeats: int) -> dict[str, Timing]:

@@ -32,7 +32,7 @@ class Rung:
     @property
     def kinds(self) -> tuple[str, ...]:
         """What it takes: a table of what words add serves no embeddings."""
-        return KINDS[1:] if self.plan.convolution == "folded" and self.plan.device != "cpu" else KINDS
+        return ("ids",) if self.plan.convolution == "folded" else KINDS
 
     def __str__(self) -> str:
         return f"rung {self.number} ({self.name})"

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from accel_cli.bench import serve_client, serve_wrk
-from accel_cli.bench.inputs import TOKENS, Sentences, from_file, generated
-from accel_cli.bench.measure import Timing
+from accel_cli.bench.inputs import TOKENS, Sentences, obtain_sentences
+from accel_cli.bench.measure import QUIET, Timing
 from accel_cli.bench.serve_client import Connection, Load
 from accel_cli.bench.serve_engine import EngineProcess, Known
 from accel_cli.bench.serve_process import Server, serving
@@ -16,14 +16,12 @@ from accel_cli.bench.serve_requests import TEI, V2_BINARY, V2_JSON, Answers, Req
 from accel_cli.bench.serve_soak import Soak, Soaking
 from accel_cli.errors import AccelError
 from accel_cli.model.config import Config
-from accel_cli.text.vocabulary import load_vocabulary
 from accel_cli.validation import TOLERANCE
 
 _CLIENTS = 64  # connections of single sentences
 _BATCH, _LARGE = 256, 4096  # sentences a request; the large ones on a GPU only
 _STREAMS = 16  # large requests at once, at most
 _CHECKED = 64  # requests of each way that are checked before the clock starts
-_QUIET = 1.5  # slowest by fastest repeat, beyond which something else was running
 _LIMITS = ("max_concurrent_requests", "max_client_batch_size", "max_batch_tokens", "max_batch_requests")
 
 
@@ -75,11 +73,7 @@ def run(config: Config, device: str, job: Job, tell: Callable[[str], None]) -> S
 
 def _sentences(config: Config, job: Job) -> Sentences:
     """The sentences of `accel bench`, as UTF-8: JSON carries nothing else."""
-    if job.path is not None:
-        found = from_file(job.path, job.count)
-    else:
-        vocabulary = load_vocabulary(config.model.vocabulary, config.model.vocabulary_size)
-        found = generated(config.model, vocabulary, job.count, mean=job.tokens)
+    found = obtain_sentences(config.model, job.path, job.count, job.tokens)
     return replace(found, lines=[line.decode("utf-8", "replace").encode() for line in found.lines])
 
 
@@ -181,5 +175,5 @@ def _noise(rows: list[ServeRow]) -> list[str]:
         f" {max(row.rates) / min(row.rates):.1f}: something else is running here; measure again on a quiet"
         " machine before you publish this"
         for row in rows
-        if max(row.rates) > _QUIET * min(row.rates)
+        if max(row.rates) > QUIET * min(row.rates)
     ]

@@ -13,12 +13,11 @@ from importlib.util import find_spec
 from itertools import chain, zip_longest
 from pathlib import Path
 
-from accel_cli.bench.inputs import TOKENS, from_file, generated
+from accel_cli.bench.inputs import TOKENS, obtain_sentences
 from accel_cli.bench.measure import in_turns
 from accel_cli.bench.shards_report import Row, ShardsReport
 from accel_cli.errors import AccelError
 from accel_cli.model.config import Config
-from accel_cli.text.vocabulary import load_vocabulary
 
 _PROGRAM = (sys.executable, "-m", "accel_cli", "run")
 _QUIET = 1.25  # slowest by fastest repeat, beyond which something else was running
@@ -65,11 +64,7 @@ class _Way:
 
 def run(config: Config, job: Job, tell: Callable[[str], None]) -> ShardsReport:
     """Measure. Raises AccelError, before any timing, if the ways give different labels."""
-    if job.path is not None:
-        sentences = from_file(job.path, job.count)
-    else:
-        vocabulary = load_vocabulary(config.model.vocabulary, config.model.vocabulary_size)
-        sentences = generated(config.model, vocabulary, job.count, mean=job.tokens)
+    sentences = obtain_sentences(config.model, job.path, job.count, job.tokens)
     with tempfile.TemporaryDirectory(prefix="accel-bench-") as place:
         text = Path(place, "text.txt")
         text.write_bytes(b"\n".join(sentences.lines) + b"\n")

@@ -17,7 +17,7 @@ from accel_cli.bench import measure
 from accel_cli.bench.bounds import Bounds, batch_bounds
 from accel_cli.bench.bounds_text import text_bounds
 from accel_cli.bench.check import Truth, truth
-from accel_cli.bench.inputs import TOKENS, Sentences, from_file, generated
+from accel_cli.bench.inputs import TOKENS, Sentences, obtain_sentences
 from accel_cli.bench.limits import Limits, device_limits, host_limits
 from accel_cli.bench.peers import PyTorch, peers, require_torch
 from accel_cli.bench.profile import profile
@@ -26,15 +26,13 @@ from accel_cli.bench.work import Work, by_stage, layers, total
 from accel_cli.classifier import Classifier
 from accel_cli.cuda.device import index_of
 from accel_cli.errors import AccelError
-from accel_cli.model.config import Config, ModelSpec
+from accel_cli.model.config import Config
 from accel_cli.model.generate import obtain_weights
 from accel_cli.pipeline import Pipeline
 from accel_cli.text.readers import Source
 from accel_cli.text.rows import TextFormatter
-from accel_cli.text.vocabulary import load_vocabulary
 
 _COLD = 32  # sentences of the cold row
-_QUIET = 1.5  # slowest by fastest repeat, beyond which something else was running
 
 
 @dataclass(frozen=True)
@@ -58,20 +56,13 @@ def run(config: Config, device: str, job: Job, tell: Callable[[str], None]) -> R
     """Measure a configuration on `device`. Raises AccelError, before any timing if a result is wrong."""
     if job.peer:
         require_torch()
-    sentences = _sentences(config.model, job)
+    sentences = obtain_sentences(config.model, job.path, job.count, job.tokens)
     begin = time.perf_counter()
     with Classifier(config, device) as classifier:
         loaded = time.perf_counter() - begin
         cold, predictions = _cold(classifier, sentences)
         tell(f"{classifier.plan}")
         return _Bench(config, classifier, sentences, job, tell).report(loaded, cold, predictions)
-
-
-def _sentences(spec: ModelSpec, job: Job) -> Sentences:
-    if job.path is not None:
-        return from_file(job.path, job.count)
-    vocabulary = load_vocabulary(spec.vocabulary, spec.vocabulary_size)
-    return generated(spec, vocabulary, job.count, mean=job.tokens)
 
 
 def _cold(classifier: Classifier, sentences: Sentences) -> tuple[measure.Timing, Predictions]:
@@ -247,7 +238,7 @@ def _noise(rows: list[Row]) -> Iterator[str]:
     """A warning for each row whose repeats lie so far apart that its figure is none."""
     for row in rows:
         spread = max(row.timing.seconds) / min(row.timing.seconds)
-        if spread > _QUIET:
+        if spread > measure.QUIET:
             yield (
                 f"the repeats of {row.program}, {row.clock} {row.input}, differ by a factor of {spread:.1f}:"
                 " something else is running here; measure again on a quiet machine before you publish this"

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from accel_cli.batches import Ints
-from accel_cli.bench.text_ways import TextFile, Way, rows_file
+from accel_cli.bench.text_files import TextFile, new_file
+from accel_cli.bench.text_ways import Way
 from accel_cli.engines.planner import cores
 from accel_cli.errors import AccelError
 
@@ -69,7 +70,7 @@ class FastText:
 def fasttext(lines: Sequence[bytes], labels: Ints, count: int, place: Path) -> Iterator[FastText]:
     """Trained on the first of `lines`, whose labels of `count` are given; the program, or else the module."""
     text, model = place / "fasttext-train.txt", place / "fasttext-model.bin"
-    with rows_file(text) as file:
+    with new_file(text, "a text") as file:
         for line, label in islice(zip(lines, labels.tolist(), strict=False), _TRAINED):
             file.write(f"{_LABEL}{label} ".encode() + line + b"\n")
     if program := shutil.which("fasttext"):
@@ -94,13 +95,13 @@ def _parts(text: TextFile, place: Path) -> Iterator[Path]:
     with text.path.open("rb") as file:
         for number in range(-(-text.sentences // each)):
             path = place / f"fasttext-{number}.txt"
-            with rows_file(path) as part:
+            with new_file(path, "a text") as part:
                 part.writelines(islice(file, each))
             yield path
 
 
 def _by_program(program: str, model: Path, part: Path, output: Path) -> None:
-    with rows_file(output) as rows:
+    with new_file(output, "rows") as rows:
         _call(program, "predict", str(model), str(part), stdout=rows)
 
 
@@ -115,7 +116,7 @@ def _call(*line: str, stdout: Any = subprocess.DEVNULL) -> None:
 
 def _by_module(model: Path, part: Path, output: Path) -> None:
     """In a process of the executor."""
-    with part.open("rb") as file, rows_file(output) as rows:
+    with part.open("rb") as file, new_file(output, "rows") as rows:
         while lines := list(islice(file, _LINES)):
             texts = b"".join(lines).decode("utf-8", "replace").removesuffix("\n").split("\n")
             found, _ = _loaded(model).predict(texts)

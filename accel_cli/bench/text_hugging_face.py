@@ -15,7 +15,8 @@ import numpy as np
 
 from accel_cli.batches import TokenBatch
 from accel_cli.bench.peers import PyTorch
-from accel_cli.bench.text_ways import TextFile, Way, rows_file
+from accel_cli.bench.text_files import TextFile, new_file
+from accel_cli.bench.text_ways import Way
 from accel_cli.model.config import ModelSpec
 from accel_cli.text.vocabulary import PAD, SPECIAL, UNKNOWN, Vocabulary
 
@@ -65,7 +66,7 @@ class HuggingFace:
         pending: deque[Future[TokenBatch]] = deque()
         with (
             path.open("rb") as file,
-            rows_file(self._output) as output,
+            new_file(self._output, "rows") as output,
             ThreadPoolExecutor(_AHEAD) as threads,
         ):
             while chunk := file.read(_CHUNK) + file.readline():

@@ -15,27 +15,26 @@ import numpy as np
 from accel_cli.batches import Ints, Predictions, TokenBatch
 from accel_cli.bench import measure, text_fasttext
 from accel_cli.bench.check import Truth, truth
-from accel_cli.bench.inputs import TOKENS, Sentences, from_file, generated
+from accel_cli.bench.inputs import TOKENS, Sentences, obtain_sentences
 from accel_cli.bench.peers import peers
 from accel_cli.bench.text_fasttext import fasttext
+from accel_cli.bench.text_files import TextFile, new_file, text_file
 from accel_cli.bench.text_hugging_face import HuggingFace
 from accel_cli.bench.text_report import Row, TextReport
-from accel_cli.bench.text_ways import Peer, TextFile, Way, rows_file, share, text_file
+from accel_cli.bench.text_ways import Peer, Way, share
 from accel_cli.classifier import Classifier
 from accel_cli.errors import AccelError
-from accel_cli.model.config import Config, ModelSpec
+from accel_cli.model.config import Config
 from accel_cli.model.generate import obtain_weights
 from accel_cli.pipeline import Pipeline
 from accel_cli.text.chunks import TextChunk
 from accel_cli.text.readers import Source
 from accel_cli.text.rows import TextFormatter
-from accel_cli.text.vocabulary import load_vocabulary
 from accel_cli.validation import TOLERANCE
 
 PEERS = ("torch-folded", "fasttext")
 _BYTES = {"cpu": 64 << 20, "cuda": 1 << 30}  # of the text, if nothing else is said
 _SAMPLE = 16384  # sentences on which the network in PyTorch is checked and finds its batch size
-_QUIET = 1.5  # slowest by fastest repeat, beyond which something else was running
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Job:
 def run(config: Config, device: str, job: Job, tell: Callable[[str], None]) -> TextReport:
     """Measure. Raises AccelError, before any timing, if accel's labels are not those of the reference."""
     asked = [name for name in dict.fromkeys(job.peers) if _is_here(name, tell)]
-    sentences = _sentences(config.model, job)
+    sentences = obtain_sentences(config.model, job.path, job.count, job.tokens)
     with ExitStack() as stack:
         classifier = stack.enter_context(Classifier(config, device))
         tell(f"{classifier.plan}")
@@ -61,13 +60,6 @@ def run(config: Config, device: str, job: Job, tell: Callable[[str], None]) -> T
         bench = _Bench(config, classifier, sentences, place, tell)
         size = job.size or _BYTES[classifier.plan.device.partition(":")[0]]
         return bench.report(size, asked, job.repeats, stack)
-
-
-def _sentences(spec: ModelSpec, job: Job) -> Sentences:
-    if job.path is not None:
-        return from_file(job.path, job.count)
-    vocabulary = load_vocabulary(spec.vocabulary, spec.vocabulary_size)
-    return generated(spec, vocabulary, job.count, mean=job.tokens)
 
 
 def _is_here(name: str, tell: Callable[[str], None]) -> bool:
@@ -129,9 +121,11 @@ class _Bench:
         seconds = _in_turns(ways, repeats)
         rows = [Row(*each) for each in zip(ways, seconds, agree, strict=True)]
         for row in rows:
-            if max(row.seconds) > _QUIET * min(row.seconds):
+            if max(row.seconds) > measure.QUIET * min(row.seconds):
                 what = f"{row.way.program}, rows to {row.way.output}"
-                self._tell(f"{what}: repeats differ by more than {_QUIET} times; something else was running")
+                self._tell(
+                    f"{what}: repeats differ by more than {measure.QUIET} times; something else was running"
+                )
         return TextReport(
             config=self._config.name,
             plan=self._classifier.plan,
@@ -152,7 +146,7 @@ class _Bench:
         formatter = TextFormatter("tsv", ["label", "score"], self._classifier.labels)
 
         def run() -> None:
-            with rows_file(output or Path(os.devnull)) as file:
+            with new_file(output or Path(os.devnull), "rows") as file:
                 Pipeline(self._classifier, formatter, file.write).run([Source(str(text.path), "text")])
 
         return Way(

@@ -1,57 +1,20 @@
-"""Text files as long as is asked for, and ways to classify one: a program, and the files its rows go to."""
+"""Ways to classify a file of text: a program, and the files its rows go to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from io import BufferedWriter
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from accel_cli.batches import Ints
-from accel_cli.bench.bounds_text import filled, write
 from accel_cli.bench.measure import timed
-from accel_cli.errors import OutputError, UsageError
+from accel_cli.bench.text_files import TextFile, text_file
 
 _TRIAL = 2 << 20  # bytes that a peer is given first, and twice as many until they take it so long:
 _SECONDS = 3.0
-
-
-@dataclass(frozen=True)
-class TextFile:
-    """A file of lines, one sentence each."""
-
-    path: Path
-    sentences: int
-    bytes: int
-
-
-def text_file(path: Path, lines: Sequence[bytes], size: int) -> TextFile:
-    """A file of all lines as often as they fit into `size` bytes, or else of as many as fit.
-
-    Raises UsageError if not even the first one fits, and OutputError if there is no room.
-    """
-    if size <= len(lines[0]):
-        raise UsageError(f"--bytes {size}: the first sentence alone takes {len(lines[0]) + 1}; say more")
-    once = sum(map(len, lines)) + len(lines)
-    block, count = filled(lines, min(size, once)), max(1, size // once)
-    write(path, block, count)
-    return TextFile(path, count * block.count(b"\n"), count * len(block))
-
-
-@contextmanager
-def rows_file(path: Path) -> Iterator[BufferedWriter]:
-    """A new file for rows; an error of the file system as OutputError."""
-    try:
-        with path.open("wb") as file:
-            yield file
-    except OSError as error:
-        raise OutputError(
-            f"cannot write rows to be measured ({error}); name a folder with more room in TMPDIR"
-        ) from error
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sized
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sized
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol
 
@@ -51,8 +51,12 @@ class Holder(Protocol[P]):
 
     part: CudaPart[P] | None
 
+    def finish(self) -> None:
+        """Wait until the device is done with the part."""
+        ...
+
     def results(self, count: int) -> P:
-        """Those of `count` sentences, once the device is done."""
+        """Those of `count` sentences, which the device is done with."""
         ...
 
 
@@ -64,14 +68,32 @@ class CudaPart(Generic[P]):
         self._batch = batch  # whose memory is perhaps still being read
         self._predictions: P | None = None
 
+    def finish(self) -> None:
+        """Wait for the device, while others use the engine: they may even fetch the results meanwhile."""
+        if (slot := self._slot) is not None:
+            slot.finish()
+
     def fetch(self) -> P:
-        """Wait for the device and copy the results out of the slot, which is then free."""
+        """Wait for the device and copy the results out of the slot, which is then free. Holds the engine."""
         slot = self._slot
         if slot is not None:
+            slot.finish()
             self._predictions = slot.results(len(self._batch))
             self._slot = slot.part = None
         assert self._predictions is not None
         return self._predictions
+
+
+@contextmanager
+def enqueueing(stream: Any) -> Iterator[None]:
+    """On a slot's stream. After an error nothing is under way: a copy may still read what comes next."""
+    try:
+        with stream:
+            yield
+    except BaseException:
+        with suppress(Exception):  # the first error says why
+            stream.synchronize()
+        raise
 
 
 class Slot:
@@ -111,7 +133,7 @@ class Slot:
         """
         if self.part is not None:
             self.part.fetch()
-        with self._stream:
+        with enqueueing(self._stream):
             with around("copies in"):
                 part = self._upload(batch)
             if begin is not None:
@@ -127,9 +149,12 @@ class Slot:
         self.part = CudaPart(self, batch)
         return self.part
 
-    def results(self, count: int) -> Predictions:
-        """Those of `count` sentences, once the device is done."""
+    def finish(self) -> None:
+        """Wait for the event behind the part: another thread may be capturing the stream by now."""
         self._done.synchronize()
+
+    def results(self, count: int) -> Predictions:
+        """Those of `count` sentences, which the device is done with."""
         logits = self._logits.host.reshape(self._room.sentences, -1)[:count].copy()
         scores = self._scores.host.reshape(self._room.sentences, -1)[:count].copy()
         return Predictions(logits, scores, self._chosen.host[:count].copy())

@@ -10,7 +10,7 @@ import numpy as np
 from accel_cli.batches import TextBatch, TextPredictions
 from accel_cli.cuda.buffers import page_locked
 from accel_cli.cuda.device import cupy
-from accel_cli.engines.cuda_slots import CudaPart
+from accel_cli.engines.cuda_slots import CudaPart, enqueueing
 from accel_cli.engines.cuda_text_network import TextNetwork, TextWork
 from accel_cli.engines.cuda_turns import CudaTicket, Turns
 from accel_cli.kernels.text_common import MOST_BYTES
@@ -49,7 +49,7 @@ class TextBatchSlot:
             self.part.fetch()
         network, size, lines = self._network, len(batch.text), len(batch)
         network.host[:size] = np.frombuffer(batch.text, np.uint8)
-        with network.stream:
+        with enqueueing(network.stream):
             tokens = network.read(0, size)
             network.classify(lines, tokens)
             with self._around("copies out"):
@@ -62,9 +62,12 @@ class TextBatchSlot:
         self.part = CudaPart(self, batch)
         return self.part
 
-    def results(self, count: int) -> TextPredictions:
-        """Those of `count` lines, once the device is done."""
+    def finish(self) -> None:
+        """Wait for the event behind the part: another thread may be capturing the stream by now."""
         self._done.synchronize()
+
+    def results(self, count: int) -> TextPredictions:
+        """Those of `count` lines, which the device is done with."""
         return TextPredictions(
             self._logits[:count].copy(),
             self._scores[:count].copy(),

@@ -32,13 +32,13 @@ class CudaTexts:
         self._layers, self._run, self._plan, self._labels, self._turns = layers, run, plan, labels, turns
         # convolutions but the folded one ask the host for the lengths of sentences
         self._able = plan.convolution == "folded" and plan.allocation == "once" and plan.copies == "pinned"
-        self._slots: dict[tuple[int, Formatter, int], list[CudaTextSlot]] = {}
+        self._slots: dict[tuple[Tokenizer, Formatter, int], list[CudaTextSlot]] = {}
         self._reader: tuple[Tokenizer, CudaTextReader | None] | None = None
 
     @contextmanager
     def slots(self, tokenizer: Tokenizer, formatter: Formatter, size: int) -> Iterator[list[CudaTextSlot]]:
         """As many as the plan has streams; those that were used last are kept for the next one who asks."""
-        key = id(tokenizer), formatter, size
+        key = tokenizer, formatter, size
         slots = self._slots.pop(key, None)
         if slots is None:
             self._slots = {}  # those of other rows make room
@@ -46,7 +46,7 @@ class CudaTexts:
         try:
             yield slots
         finally:
-            self._slots = {key: slots} if slots else {}
+            self._slots = {key: slots} if slots and self._able else {}
 
     def reader(self, tokenizer: Tokenizer) -> CudaTextReader | None:
         """With as many slots as the plan has streams; the last one is kept, and None if there is no room."""

@@ -28,13 +28,13 @@ class Turns:
     @contextmanager
     def using(self, doing: str) -> Iterator[None]:
         """Hold the engine, make its device the current one, and translate CUDA's errors."""
-        with self._lock, self.on_device(doing), named(doing):
+        with self._lock, self.on_device(doing):
             yield
 
     @contextmanager
     def on_device(self, doing: str) -> Iterator[None]:
         """The same without holding the engine, for those who only wait."""
-        with cupy().cuda.Device(self._index), translated(doing):
+        with cupy().cuda.Device(self._index), translated(doing), named(doing):
             yield
 
 
@@ -45,8 +45,11 @@ class CudaTicket(Generic[P]):
         self._turns, self._parts = turns, parts
 
     def result(self) -> P:
-        """Wait for all parts."""
-        with self._turns.using("waiting for a batch"):
+        """Wait for all parts, while others use the engine."""
+        with self._turns.on_device("waiting for a batch"):
+            for part in self._parts:
+                part.finish()
+        with self._turns.using("fetching a batch"):
             found = [part.fetch() for part in self._parts]
         predictions = type(found[0]).concatenate(found)
         if not np.isfinite(predictions.logits).all():

@@ -1,4 +1,4 @@
-"""Which tile of sgemm serves a product: what tuning found on this device, else a rule of thumb; and the like.
+"""What a device's size decides: which tile serves a product, by tuning or a rule of thumb, and the like.
 
 Every tile adds up an output's terms in the same order, so the choice changes no bit of any result.
 """

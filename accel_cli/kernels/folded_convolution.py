@@ -120,7 +120,7 @@ def folded_convolution(
     check_shape(
         "folded_convolution features", features.shape, (*halves(output), sentences, max(pitch, columns))
     )
-    vector = layout.slice * _VECTOR_BYTES // layout.row_bytes
+    vector = layout.slice_filters * _VECTOR_BYTES // layout.row_bytes
     aligned = not (layout.filters % vector or pitch % vector)
     launch = geometry(sentences, layout, output, spread=spread, aligned=aligned)
     low = low_of(features, output == Output.SPLIT)

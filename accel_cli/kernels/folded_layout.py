@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate
@@ -61,14 +60,14 @@ class Layout:
         return row_bytes(self.filters, np.dtype(TABLE_DTYPES[self.type]).itemsize)
 
     @property
-    def slice(self) -> int:
+    def slice_filters(self) -> int:
         """Filters of a slice."""
         return slice_of(self.type, self.filters)
 
     @property
     def slices(self) -> int:
         """Of each width."""
-        return ceil_div(self.filters, self.slice)
+        return ceil_div(self.filters, self.slice_filters)
 
     @property
     def taps(self) -> list[int]:
@@ -83,11 +82,11 @@ class Layout:
     @property
     def size(self) -> int:
         """How many values there are."""
-        return self.taps[-1] * self.slices * self.vocabulary * self.slice
+        return self.taps[-1] * self.slices * self.vocabulary * self.slice_filters
 
-    def place(self, kind: int, first: int, filters: int) -> builtins.slice:
+    def place(self, kind: int, first: int, filters: int) -> slice:
         """Where the values lie of so many filters of width number `kind`, from the first of a slice on."""
-        size, width = self.slice, self.widths[kind]
+        size, width = self.slice_filters, self.widths[kind]
         start = self.taps[kind] * self.slices + first // size * width
         end = start + ceil_div(filters, size) * width
         return slice(start * self.vocabulary * size, end * self.vocabulary * size)
