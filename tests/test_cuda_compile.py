@@ -13,7 +13,15 @@ from conftest import Accel
 from accel_cli.commands import kernels
 from accel_cli.cuda import cache as module
 from accel_cli.cuda.cache import KernelCache
-from accel_cli.cuda.compiler import ARCHITECTURES, Usage, compile_kernel, compiler_version, options, usage
+from accel_cli.cuda.compiler import (
+    ARCHITECTURES,
+    Usage,
+    architectures,
+    compile_kernel,
+    compiler_version,
+    options,
+    usage,
+)
 from accel_cli.cuda.disassembler import INSTALL, disassembler, matrix_instructions
 from accel_cli.cuda.manifest import load_manifest
 from accel_cli.cuda.ready import ReadyKernels
@@ -139,9 +147,16 @@ def test_the_command(command: Command) -> None:
 
 def test_the_command_for_what_there_is_not(accel: Accel) -> None:
     bad = accel("kernels", "--arch", "sm_10")
-    assert bad.returncode == 1
-    assert "does not compile" in bad.stderr.decode()
-    assert "Traceback" not in bad.stderr.decode()
+    assert bad.returncode == 2
+    assert "--arch: 'sm_10' is no architecture that NVRTC" in bad.stderr.decode()
+
+
+def test_the_architectures_that_there_are() -> None:
+    there = architectures()
+    assert {*ARCHITECTURES, "sm_90"} <= set(there)
+    assert not {"sm_75", "sm_80a"} & set(there)
+    for name in there:
+        assert compile_kernel("relu", options(name, (("THREADS", 256),)))[0].startswith(b"\x7fELF")
 
 
 def test_a_spill_is_an_error(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -161,6 +161,14 @@ def test_a_start_that_fails(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         said("--startup")
 
 
+def test_a_start_imports_what_this_process_would(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, tiny_path: Path
+) -> None:
+    (tmp_path / "click.py").write_text("raise SystemExit('of the folder')")
+    monkeypatch.chdir(tmp_path)
+    assert startup.fresh_start(str(tiny_path), "cpu", {})[-1].name == "second batch"
+
+
 def test_what_is_wrong_is_said_by_the_process_that_is_measured(
     no_gpu: None, monkeypatch: pytest.MonkeyPatch, tiny_path: Path
 ) -> None:

@@ -190,7 +190,16 @@ def test_a_cpu_is_refused(suite: str) -> None:
 
 @pytest.mark.parametrize("suite", EXPERIMENTS)
 @pytest.mark.parametrize(
-    "given", ["--ladder", "--profile", "--batch 7", "--precision fp16", "--picture a.svg"]
+    "given",
+    [
+        "--ladder",
+        "--profile",
+        "--batch 7",
+        "--precision fp16",
+        "--picture a.svg",
+        "--config school",
+        "--sentences 9",
+    ],
 )
 def test_what_it_would_not_heed_is_refused(suite: str, given: str) -> None:
     with pytest.raises(UsageError, match=f"{given}.*: with --suite {suite} nothing but that experiment"):

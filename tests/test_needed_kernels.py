@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import fake_cupy
 import networks
 import pytest
+from fake_streams import Stream
 
+from accel_cli.batches import TextBatch
 from accel_cli.cuda.device import DeviceFacts
 from accel_cli.engines import cuda
 from accel_cli.engines.base import Plan
@@ -21,7 +24,8 @@ from accel_cli.engines.tuned import Product, Tuned, Winner, own_file
 from accel_cli.kernels import mma_gemm, sgemm, wgmma_gemm
 from accel_cli.kernels.base import Launch
 from accel_cli.kernels.sgemm_tile import USUAL, Tile
-from accel_cli.model.config import ModelSpec, PlanSpec
+from accel_cli.kernels.text_common import Count
+from accel_cli.model.config import ModelSpec, PlanSpec, load_config
 from accel_cli.text.rows import TextFormatter
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.text.vocabulary import SPECIAL
@@ -139,19 +143,50 @@ def test_embeddings_as_input() -> None:
         assert without_tiles(found) == without_tiles(expected)
 
 
-def test_text_that_is_read_on_the_device() -> None:
-    spec = networks.RAGGED
-    plan = make_plan(spec, PlanSpec(convolution="folded", batch=8, streams=1), "cuda:0")
+class Counting(Noting):
+    """The same, and there are `lines` lines in every text."""
+
+    lines = 0
+
+    def __call__(self, launch: Launch, *arguments: Any) -> None:
+        super().__call__(launch, *arguments)
+        if launch.kernel.name == "text_sums" and arguments[-1] == Count.LINES:
+            Stream.current().enqueue(partial(arguments[1].__setitem__, Count.LINES, self.lines))
+
+
+def of_text(spec: ModelSpec, plan: Plan) -> set[Variant]:
+    """What is launched for blocks of a file, for lists of lines, and for lines whose words the host found."""
+    Noting.seen = set()
     engine = CudaEngine(spec, networks.weights_of(spec), plan)
-    tokenizer = Tokenizer(
-        {word: place for place, word in enumerate(SPECIAL)}, spec.min_tokens, spec.max_tokens
-    )
-    with engine.text_slots(tokenizer, TextFormatter("tsv", ("label",), spec.labels), 1000) as slots:
-        slots[0].rows(10)
-    found = {launch.kernel.name: launch.defines for launch in needed_launches(spec, plan, HOPPER)}
-    seen = {name: defines for name, defines in Noting.seen if name.startswith("text_")}
-    assert seen
-    assert seen == {name: found[name] for name in found if name.startswith("text_")}
+    words = {word: place for place, word in enumerate(SPECIAL)}
+    tokenizer = Tokenizer(words, spec.min_tokens, spec.max_tokens)
+    formatter = TextFormatter("tsv", ("label", "score"), spec.labels)
+    with engine.text_slots(tokenizer, formatter, 16_000) as slots:
+        for lines in (1, plan.batch, 2 * plan.batch + 1):
+            Counting.lines = lines
+            for _ in range(3):  # as it is, captured, replayed
+                slots[0].rows(2 * lines)
+                reader = engine.text_reader(tokenizer)
+                assert reader is not None
+                reader.submit(TextBatch.of([b"a"] * lines))
+            engine.submit(networks.sentences(spec, networks.lengths_of(spec, lines)))
+    return Noting.seen
+
+
+@pytest.mark.parametrize("network", ["the shipped one", "ragged"])
+def test_text_that_is_read_on_the_device(
+    device: dict[str, Any], monkeypatch: pytest.MonkeyPatch, network: str
+) -> None:
+    monkeypatch.setattr(cuda, "Launcher", Counting)
+    spec = networks.NETWORKS.get(network) or load_config("sentiment").model
+    plan = make_plan(spec, PlanSpec(batch=64, streams=1), "cuda:0")
+    assert (plan.convolution, plan.precision, plan.gemm) == ("folded", "fp16", "wgmma")
+    expected = {(launch.kernel.name, launch.defines) for launch in needed_launches(spec, plan, HOPPER)}
+    for processors in (1, 132):
+        device["multiProcessorCount"] = processors
+        found = of_text(spec, plan)
+        assert found <= expected
+        assert without_tiles(found) == without_tiles(expected)
 
 
 def tiles_of(variants: set[Variant], kernel: str = "sgemm") -> dict[Variant, set[tuple[int, ...]]]:

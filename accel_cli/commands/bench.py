@@ -27,7 +27,7 @@ from accel_cli.bench.rungs import PACKAGED, numbers
 from accel_cli.bench.suite import Job, run
 from accel_cli.bench.tables import show
 from accel_cli.commands import HELP
-from accel_cli.commands.bench_lab import measure_experiment
+from accel_cli.commands.bench_lab import measure_experiment, said
 from accel_cli.commands.bench_serve import SECONDS, drive, serve_options
 from accel_cli.commands.bench_shards import WORKERS, measure_shards, shards_options
 from accel_cli.commands.bench_text import measure_text, only_peer, text_options
@@ -189,16 +189,20 @@ def command(
         measure_shards(configured(config, **settings), task, report, overwrite)
         return
     refuse({"--workers": workers}, "only --suite shards starts several")
+    aside = said("config", "sentences", "tokens")
     if suite == "gemm":
         others = {"--input": path, "--peer": peer, "--ladder": folder, "--rungs": rungs}
         shown = {"--picture": " ".join(pictures), **details}
-        refuse({**others, **shown, **rest}, "with --suite gemm nothing but products is measured")
+        refuse({**others, **shown, **rest, **aside}, "with --suite gemm nothing but products is measured")
         products(choose(device), precision or "fp32", repeats, report, overwrite)
         return
     if suite is not None:
         others = {"--input": path, "--peer": peer, "--ladder": folder, "--rungs": rungs}
         shown = {"--picture": " ".join(pictures), **details}
-        refuse({**others, **shown, **plan}, f"with --suite {suite} nothing but that experiment is measured")
+        refuse(
+            {**others, **shown, **plan, **aside},
+            f"with --suite {suite} nothing but that experiment is measured",
+        )
         measure_experiment(suite, choose(device), repeats, report, overwrite)
         return
     if folder is not None:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+import click
+from click.core import ParameterSource
+
 from accel_cli.bench.elapsed import elapsed
 from accel_cli.bench.lab import experiments
 from accel_cli.bench.lab.report import show
 from accel_cli.commands.options import say
 from accel_cli.text.writers import opened_output
+
+
+def said(*names: str) -> dict[str, object]:
+    """Of options that always have a value, those that the command line gives one."""
+    context = click.get_current_context()
+    given = (name for name in names if context.get_parameter_source(name) is ParameterSource.COMMANDLINE)
+    return {f"--{name}": context.params[name] for name in given}
 
 
 def measure_experiment(name: str, device: str, repeats: int, report: str | None, overwrite: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -13,8 +13,7 @@ from accel_cli.bench.elapsed import elapsed
 from accel_cli.commands import HELP
 from accel_cli.commands.options import config_option, configured, option, say
 from accel_cli.cuda.cache import Defines, Entry, KernelCache
-from accel_cli.cuda.compiler import ARCHITECTURES, compiler_version
-from accel_cli.cuda.device import MINIMUM
+from accel_cli.cuda.compiler import ARCHITECTURES, check_architecture, compiler_version
 from accel_cli.cuda.manifest import ARCHITECTURE, MANIFEST, manifest_text
 from accel_cli.engines.base import Plan
 from accel_cli.engines.needed import needed_launches
@@ -67,39 +66,37 @@ def command(
         raise UsageError(f"--precision {precision}: --all-plans has every precision; leave one of them out")
     if loaded.plan.device == "cpu":
         raise UsageError(f"{loaded.path} is a plan for a CPU, which launches no kernels; name another one")
-    capabilities = {each: _capability(each) for each in dict.fromkeys(architectures.split(","))}
     check_free(folder, overwrite, MANIFEST, "folder of kernels")
-    made: list[Made] = []
-    version = compiler_version()
-    for architecture, capability in capabilities.items():
-        wanted = _launches(loaded, capability, embeddings=embeddings, every=all_plans)
-        tell(f"compiling {len(wanted)} kernels for {architecture}")
-        made += _compiled(architecture, wanted)
-    write_folder(folder, lambda new: _fill(new, version, made))
-    for architecture in capabilities:
-        entries = [entry for _, built, _, entry in made if built == architecture]
-        size = sum(entry.path.stat().st_size for entry in entries)
-        click.echo(f"{architecture}: {len(entries)} kernels, {size / 2**20:.1f} MiB")
+    wanted = {
+        each: _launches(loaded, each, embeddings=embeddings, every=all_plans)
+        for each in dict.fromkeys(architectures.split(","))
+    }
+    write_folder(folder, lambda new: _fill(new, wanted, tell))
+    for architecture, launches in wanted.items():
+        size = sum(file.stat().st_size for file in folder.glob(f"*-{architecture}-*.cubin"))
+        click.echo(f"{architecture}: {len(launches)} kernels, {size / 2**20:.1f} MiB")
     click.echo(f"wrote {folder}")
 
 
 def _capability(architecture: str) -> tuple[int, int]:
-    """The compute capability that an architecture is of; UsageError if it is none that accel runs on."""
+    """The compute capability that an architecture is of; UsageError if there is no such one."""
+    check_architecture(architecture)
     found = ARCHITECTURE.fullmatch(architecture)
-    capability = divmod(int(found[1]), 10) if found else (0, 0)
-    if capability < MINIMUM:
-        raise UsageError(
-            f"--arch: {architecture!r} is no architecture from sm_{MINIMUM[0]}{MINIMUM[1]} on; say for"
-            f" instance {','.join(ARCHITECTURES)}"
-        )
-    return capability
+    assert found is not None, architecture
+    return int(found[1]) // 10, int(found[1]) % 10
 
 
-def _launches(config: Config, capability: tuple[int, int], *, embeddings: bool, every: bool) -> list[Launch]:
+def _launches(config: Config, architecture: str, *, embeddings: bool, every: bool) -> list[Launch]:
     """One launch for each variant of a kernel that is needed, those first that take longest to compile."""
+    capability = _capability(architecture)
     found: dict[tuple[str, Defines], Launch] = {}
     for plan, embedded in _plans(config, capability, embeddings=embeddings, every=every):
         for launch in needed_launches(config.model, plan, capability, embeddings=embedded):
+            if not launch.kernel.exists_for(architecture):
+                raise UsageError(
+                    f"--arch {architecture}: the plan of its devices launches {launch.kernel.name}, which"
+                    f" exists for {', '.join(launch.kernel.architectures)} alone; say that instead"
+                )
             found.setdefault((launch.kernel.name, launch.defines), launch)
     return sorted(found.values(), key=lambda launch: -launch.shared_bytes)  # products have most
 
@@ -130,9 +127,13 @@ def _compiled(architecture: str, wanted: Iterable[Launch]) -> list[Made]:
     return sorted(made)
 
 
-def _fill(folder: Path, version: str, made: list[Made]) -> None:
-    """Write cubins and manifest."""
+def _fill(folder: Path, wanted: dict[str, list[Launch]], tell: Callable[[str], None]) -> None:
+    """Compile, and write cubins and manifest."""
+    made: list[Made] = []
+    for architecture, launches in wanted.items():
+        tell(f"compiling {len(launches)} kernels for {architecture}")
+        made += _compiled(architecture, launches)
     for *_, entry in made:
         (folder / entry.path.name).write_bytes(entry.path.read_bytes())
     headers = KernelCache(ARCHITECTURES[0]).headers
-    (folder / MANIFEST).write_text(manifest_text(version, headers, made), "utf-8")
+    (folder / MANIFEST).write_text(manifest_text(compiler_version(), headers, made), "utf-8")

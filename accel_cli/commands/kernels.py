@@ -11,7 +11,15 @@ import click
 
 from accel_cli.commands import HELP
 from accel_cli.commands.options import option
-from accel_cli.cuda.compiler import ARCHITECTURES, Usage, compile_kernel, compiler_version, options, usage
+from accel_cli.cuda.compiler import (
+    ARCHITECTURES,
+    Usage,
+    check_architecture,
+    compile_kernel,
+    compiler_version,
+    options,
+    usage,
+)
 from accel_cli.cuda.disassembler import INSTALL, disassembler, matrix_instructions
 from accel_cli.errors import AccelError
 from accel_cli.kernels import mma_gemm, wgmma_gemm
@@ -46,6 +54,8 @@ def command(architectures: tuple[str, ...]) -> None:
     of tensor cores, are counted if there is a disassembler, cuobjdump. Exits with 1 if a kernel spills
     registers, does not compile, or does not use the tensor cores as it should.
     """
+    for architecture in architectures:
+        check_architecture(architecture)
     click.echo(f"NVRTC {compiler_version()}")
     tool = disassembler()
     if tool is None:

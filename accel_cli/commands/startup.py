@@ -14,8 +14,11 @@ import click
 from accel_cli.errors import AccelError
 
 _TEXT = b"What a lovely film."
-# Nothing of accel is imported before the clock is read.
-_PROGRAM = "import time; now = time.monotonic(); from accel_cli.commands.startup import main; main(now)"
+# Nothing of accel is imported before the clock is read, nor from the current folder, where `-c` looks first.
+_PROGRAM = (
+    "import sys, time; now = time.monotonic(); sys.path[:] = {path};"
+    " from accel_cli.commands.startup import main; main(now)"
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ def fresh_start(config: str, device: str, plan: dict[str, Any]) -> list[Stage]:
     The last one is the second batch, after the first label.
     """
     asked = {"begin": time.monotonic(), "config": config, "device": device, "plan": plan}
-    words = [sys.executable, "-c", _PROGRAM, json.dumps(asked)]
+    words = [sys.executable, "-c", _PROGRAM.format(path=sys.path), json.dumps(asked)]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=False)
     if done.returncode > 0:
         raise SystemExit(done.returncode)  # it has said why

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from accel_cli import resources
-from accel_cli.cuda.device import INSTALL, cupy
-from accel_cli.errors import DeviceError
+from accel_cli.cuda.device import INSTALL, MINIMUM, cupy
+from accel_cli.errors import DeviceError, UsageError
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_100")
+_KINDS_SINCE = 90  # the first with instructions that no later one takes over, for which there is an "a"
 # What a cubin tells tools: nothing, the line of each instruction, or variables as well, not optimised.
 DEBUG = {"": (), "line": ("-lineinfo",), "full": ("--device-debug",)}
 
@@ -44,6 +45,24 @@ def _nvrtc() -> Any:
 def compiler_version() -> str:
     """NVRTC's version, as 13.0."""
     return ".".join(map(str, _nvrtc().getVersion()))
+
+
+def architectures() -> list[str]:
+    """Those that NVRTC compiles for and accel runs on; sm_90a is sm_90 with what no later one has."""
+    oldest = 10 * MINIMUM[0] + MINIMUM[1]
+    numbers = [number for number in _nvrtc().getSupportedArchs() if number >= oldest]
+    return [
+        f"sm_{number}{kind}" for number in numbers for kind in ("", "a") if not kind or number >= _KINDS_SINCE
+    ]
+
+
+def check_architecture(name: str) -> None:
+    """UsageError that lists those there are, if it is none of them."""
+    if name not in (known := architectures()):
+        raise UsageError(
+            f"--arch: {name!r} is no architecture that NVRTC {compiler_version()} compiles for and accel runs"
+            f" on; there are {', '.join(known)}"
+        )
 
 
 def headers_digest() -> str:

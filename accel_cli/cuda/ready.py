@@ -29,16 +29,21 @@ class ReadyKernels:
 
     def __init__(self, folder: Path, cache: KernelCache) -> None:
         self._folder, self._cache = folder, cache
-        self._sound: dict[Variant, Path] = {}
+        self._sound: dict[Variant, tuple[Path, str]] = {}  # and the sha256
         self._refused: dict[Variant, str] = {}
         self._sort(load_manifest(folder))
-        self._complain()
+        self._complain({variant: why for variant, why in self._refused.items() if variant not in self._sound})
 
     def cubin(self, name: str, defines: Defines) -> Path:
-        """The file with the cubin of a kernel; DeviceError if it cannot be had here."""
+        """The file with the cubin of a kernel, sound as of now; DeviceError if it cannot be had here."""
         variant = name, defines
         if variant in self._sound:
-            return self._sound[variant]
+            path, sha256 = self._sound[variant]
+            if _digest(path) == sha256:  # a folder lives longer than a look at it
+                return path
+            del self._sound[variant]
+            self._refused[variant] = _DAMAGED
+            self._complain({variant: _DAMAGED})
         reason = self._refused.get(variant, _ABSENT)
         try:
             path = self._cache.cubin(name, defines)
@@ -67,16 +72,15 @@ class ReadyKernels:
                 elif _digest(path) != one.sha256:
                     self._refused[variant] = _DAMAGED
                 else:
-                    self._sound[variant] = path
+                    self._sound[variant] = path, one.sha256
             elif not some:
                 self._refused[variant] = foreign
 
-    def _complain(self) -> None:
-        """Say in one line which are refused."""
+    def _complain(self, refused: dict[Variant, str]) -> None:
+        """Say in one line which are refused, if any are."""
         names: dict[str, set[str]] = {}
-        for variant, reason in self._refused.items():
-            if variant not in self._sound:
-                names.setdefault(reason, set()).add(variant[0])
+        for (name, _), reason in refused.items():
+            names.setdefault(reason, set()).add(name)
         if names:
             lists = "; ".join(f"{', '.join(sorted(those))} ({reason})" for reason, those in names.items())
             self._warn(f"kernels in {self._folder} are refused: {lists}")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar, ceil_div, check_shape
-from accel_cli.kernels.folded_layout import TABLE_DTYPES, Layout, Table, TableType
+from accel_cli.kernels.folded_layout import LINE, TABLE_DTYPES, Layout, Table, TableType
 from accel_cli.kernels.tensor_operands import DTYPES, Output, as_bytes, halves, low_of
 
 THREADS, BLOCKS = 128, 6  # of a block, and blocks that a processor is to hold
-_FEWER = 4  # of those that would spill registers: few sentences do not fill the device, halves take more room
+_FEWER = 4  # where registers would be spilled: few sentences do not fill the device, floats take more room
 AT_ONCE, CHUNK = 2, 32  # windows that a thread takes at once; ids that are staged
 _WARP, _VECTOR_BYTES = 32, 16  # threads; bytes that one of them reads at once
 
@@ -88,7 +88,7 @@ def geometry(
     """A block for each slice and as many sentences as it has teams of `spread` groups; slices in turn."""
     if spread > groups_of(layout):
         raise ValueError(f"{spread} groups for a sentence, a warp has {groups_of(layout)}")
-    roomy = spread > 1 or layout.type == TableType.FP16
+    roomy = spread > 1 or (layout.type != TableType.FIXED and layout.row_bytes == LINE)
     defines = (
         *(("TYPE", int(layout.type)), ("ROW_BYTES", layout.row_bytes), ("OUTPUT", int(output))),
         *(("WIDTHS", sum(1 << width for width in set(layout.widths))), ("SPREAD", spread)),

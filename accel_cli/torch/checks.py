@@ -9,6 +9,9 @@ from accel_cli.errors import UsageError
 
 def check_alike(what: str, **tensors: Tensor) -> None:
     """UsageError unless all have the dtype, a floating-point one, and the device of the first."""
+    for each, given in tensors.items():
+        if not isinstance(given, Tensor):  # PyTorch lets None through
+            raise UsageError(f"{what}: {each} is {type(given).__name__}; give a tensor, of zeros for nothing")
     (name, first), *others = tensors.items()
     if not first.is_floating_point():
         raise UsageError(f"{what}: {name} is {first.dtype}; convert it to a floating-point type")

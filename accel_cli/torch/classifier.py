@@ -22,8 +22,8 @@ class Classifier(nn.Module):
 
     They stay outside of it where it has a shortcut, which adds what they give.
     For inference: everything is a buffer, of the type and on the device of the network. The table holds
-    vocabulary * widths * filters values. Its rows have 128 bytes, so it is folded for one type: convert the
-    network, not the classifier.
+    vocabulary * widths * filters values. Its rows are whole lines of 128 bytes, so it is folded for one type:
+    convert the network, not the classifier.
     """
 
     values: Tensor

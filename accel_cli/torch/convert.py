@@ -10,13 +10,13 @@ import torch
 from torch import nn
 
 from accel_cli.batches import Floats
-from accel_cli.errors import UsageError
+from accel_cli.errors import AccelError, UsageError
 from accel_cli.model.config import Config, load_config
 from accel_cli.model.generate import obtain_weights
 from accel_cli.model.weights import load_weights, shapes
 from accel_cli.text.vocabulary import SPECIAL
 from accel_cli.torch.network import Network
-from accel_cli.torch.parts import Parts, find_parts, tensors_of
+from accel_cli.torch.parts import Parts, check_module, find_parts, tensors_of
 from accel_cli.torch.same import check_same
 from accel_cli.train.folder import check_free, write_folder, write_model
 
@@ -55,6 +55,9 @@ def from_torch(
     with the module's on random ids, and nothing is written unless they are the same. Raises AccelError.
     """
     target = Path(folder)
+    check_module(module)
+    if isinstance(labels, str):
+        raise UsageError(f"labels is {labels!r}; give a list, a label for each logit")
     check_free(target, overwrite)
     known = parts or find_parts(module)
     tensors = tensors_of(module, known)
@@ -63,9 +66,12 @@ def from_torch(
     vocabulary = _vocabulary(words, len(tensors["embedding.weight"]))
 
     def fill(place: Path) -> None:
-        spec = write_model(place, target.resolve().name, sizes, vocabulary, tensors, _NOTE).model
-        assert spec.weights is not None
-        check_same(module, spec, load_weights(spec.weights, spec), known)
+        try:
+            spec = write_model(place, target.resolve().name, sizes, vocabulary, tensors, _NOTE).model
+            assert spec.weights is not None
+            check_same(module, spec, load_weights(spec.weights, spec), known)
+        except AccelError as error:  # it may name the folder, which is gone when that is read
+            raise type(error)(str(error).replace(str(place), str(target))) from error
 
     write_folder(target, fill)
     return load_config(target)
@@ -98,4 +104,11 @@ def _vocabulary(words: Sequence[str] | None, size: int) -> list[bytes]:
         raise UsageError(
             f"words has {len(words)} words, but the module's embedding has {size}; give one for each"
         )
-    return [word.encode() for word in words]
+    return [_encoded(number, word) for number, word in enumerate(words)]
+
+
+def _encoded(number: int, word: str) -> bytes:
+    try:
+        return word.encode()
+    except (AttributeError, UnicodeEncodeError) as error:
+        raise UsageError(f"words[{number}] is {word!r}; give a str that UTF-8 can hold") from error

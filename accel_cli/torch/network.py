@@ -32,6 +32,11 @@ class Network(nn.Module):
         residual: Collection[int] = (),
     ) -> None:
         super().__init__()
+        if len(set(widths)) != len(widths) or not fully_connected:
+            raise UsageError(
+                f"Network: widths {list(widths)}, fully_connected {list(fully_connected)}; name each width"
+                " once, and one layer at least"
+            )
         self.residual = tuple(residual)
         features = len(widths) * filters
         self.embedding = nn.Embedding(vocabulary_size, embedding)

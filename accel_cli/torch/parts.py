@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from accel_cli.batches import Floats
-from accel_cli.errors import ConfigError
+from accel_cli.errors import ConfigError, UsageError
 from accel_cli.torch.network import Network
 
 
@@ -33,6 +34,17 @@ class Parts:
         shortcuts = f", residual={self.residual}" if self.residual else ""
         layers = f"embedding={self.embedding!r}, convolution={self.convolution}, fc={self.fc}"
         return f"Parts({layers}{gated}{shortcuts})"
+
+
+def check_module(module: Any) -> None:
+    """UsageError unless it is a module; ConfigError unless its parameters are real numbers that are there."""
+    if not isinstance(module, nn.Module):
+        raise UsageError(f"from_torch takes a module, got {type(module).__name__}")
+    for name, parameter in module.named_parameters():
+        if parameter.is_meta or is_lazy(parameter):
+            raise ConfigError(f"{_name(module)} has no values in {name} yet; load or train it first")
+        if not parameter.is_floating_point():
+            raise ConfigError(f"{name} is {parameter.dtype}; convert it to a floating-point type")
 
 
 def find_parts(module: nn.Module) -> Parts:

@@ -22,7 +22,7 @@ _TOLERANCE = 1e-5  # what rounding a weight of float64 to float32 may cost
 
 def check_same(module: nn.Module, spec: ModelSpec, weights: Weights, parts: Parts) -> None:
     """ConfigError unless the module, in float64, gives the logits of the reference."""
-    double = copy.deepcopy(module).to("cpu", torch.float64).eval()
+    double = _double(module)
     rng = np.random.default_rng(0)
     for length in _lengths(spec):
         ids = rng.integers(0, spec.vocabulary_size, (_SENTENCES, length))
@@ -43,6 +43,17 @@ def check_same(module: nn.Module, spec: ModelSpec, weights: Weights, parts: Part
             )
 
 
+def _double(module: nn.Module) -> nn.Module:
+    """A copy in float64."""
+    try:
+        return copy.deepcopy(module).to("cpu", torch.float64).eval()
+    except Exception as error:  # whatever its attributes may raise
+        raise ConfigError(
+            f"the module cannot be copied, to be run in float64 on the CPU: {type(error).__name__}: {error};"
+            " take out of it what is no part of a model"
+        ) from error
+
+
 def _lengths(spec: ModelSpec) -> list[int]:
     """The shortest sentences, some longer ones, and some of four times that."""
     if spec.length is not None:
@@ -61,4 +72,6 @@ def _logits(module: nn.Module, ids: Tensor) -> Tensor:
         ) from error
     if not isinstance(found, Tensor):
         raise ConfigError(f"the module gives a {type(found).__name__}; it must give a tensor of logits")
+    if found.is_complex():
+        raise ConfigError(f"the module gives {found.dtype}; it must give logits that are real numbers")
     return found

@@ -77,6 +77,12 @@ def test_a_shortcut_where_none_can_be(number: int) -> None:
         Network(**{**SIZES, "fully_connected": (7, 5, 5, 5), "residual": (number,)})
 
 
+@pytest.mark.parametrize("sizes", [{"widths": (3, 3)}, {"fully_connected": ()}], ids=str)
+def test_sizes_that_make_no_network(sizes: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"Network: widths .*; name each width once, and one layer at least"):
+        Network(**{**SIZES, **sizes})
+
+
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float16, 5e-3), (torch.bfloat16, 5e-2)])
 def test_half_precision(dtype: Any, tolerance: float) -> None:
     network = Network(**SIZES)

@@ -147,3 +147,4 @@ def test_what_linear_bias_relu_refuses() -> None:
         weight,
         half,
     )
+    refused("bias is NoneType; give a tensor, of zeros for nothing", linear_bias_relu, x, weight, None)
