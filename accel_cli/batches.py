@@ -105,6 +105,10 @@ class TextBatch:
             text = b"\n".join([*(line.replace(b"\n", b" ") for line in lines), b""])
         return TextBatch(text.replace(b"\r", b" "), len(lines))
 
+    def lines(self) -> list[bytes]:
+        """The lines, without their newlines."""
+        return self.text.split(b"\n")[:-1]
+
     def parts(self, lines: int, size: int) -> Iterator[TextBatch]:
         """Consecutive parts of at most `lines` lines and `size` bytes; a line that is longer alone is cut."""
         if len(self) <= lines and len(self.text) <= size:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 import sys
+from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from config_files import write_config
 from conftest import ROOT
 
+from accel_cli.batches import Predictions
 from accel_cli.bench import measure, serve_client, serve_process, serve_soak, serve_wrk
+from accel_cli.bench.inputs import Sentences
+from accel_cli.bench.serve_engine import Known
 from accel_cli.bench.serve_process import serving
 from accel_cli.bench.serve_requests import TEI, V2_BINARY, V2_JSON, Answers, Request, Requests
 from accel_cli.bench.serve_soak import Soaking
+from accel_cli.bench.serve_suite import Job, _Bench
 from accel_cli.classifier import Classifier
 from accel_cli.commands.bench import command
+from accel_cli.engines.base import Plan
 from accel_cli.errors import AccelError, UsageError
 from accel_cli.model.config import Config
 
@@ -132,6 +142,54 @@ def test_refusals_of_our_own_load_say_what_the_server_said(tiny_path: Path) -> N
         serve_client.load(server.port, [nonsense], 2, 0.5)
 
 
+def settle_with(codes: Iterator[bytes]) -> None:
+    """Wait for a server whose answers have these codes."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while await reader.read(100):
+            writer.write(b"HTTP/1.1 %s\r\ncontent-length: 0\r\n\r\n" % next(codes))
+        writer.close()
+
+    async def settle() -> None:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+            await serve_client.settle(server.sockets[0].getsockname()[1], b"a request")
+
+    serve_client.run(settle())
+
+
+def test_the_next_load_waits_until_the_last_one_is_done() -> None:
+    codes = iter([b"429 Too Many Requests"] * 2 + [b"200 OK", b"not asked for"])
+    settle_with(codes)
+    assert list(codes) == [b"not asked for"]
+
+
+def test_a_server_that_stays_busy_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve_client, "PATIENCE", 0.2)
+    with pytest.raises(AccelError, match="not timed, because the server was still busy"):
+        settle_with(repeat(b"429 Too Many Requests"))
+
+
+@pytest.mark.parametrize(
+    ("device", "admitted", "taken", "expected"),
+    [
+        ("cpu", 512, 8192, [(1, 64), (256, 2), (256, 2)]),
+        ("cpu", 40, 100, [(1, 40), (100, 1), (100, 1)]),
+        ("cuda:0", 65_536, 8192, [(1, 64), (256, 16), (256, 16), (4096, 16)]),
+        ("cuda:0", 16_384, 2048, [(1, 64), (256, 16), (256, 16), (2048, 8)]),
+    ],
+)
+def test_no_more_is_asked_than_the_server_admits(
+    tiny: Config, device: str, admitted: int, taken: int, expected: list[tuple[int, int]]
+) -> None:
+    plan = Plan(device, "fp32", "folded", "folded", 4096, 2)
+    limits = {"max_concurrent_requests": admitted, "max_client_batch_size": taken}
+    server: Any = SimpleNamespace(port=1, info=lambda: {"plan": plan.keys(), **limits})
+    known = Known(plan, Predictions.from_logits(np.zeros((5000, 2), np.float32)), 1, 0.0, {})
+    job = Job((), 5000, 1, 1.0)
+    bench = _Bench(tiny, Sentences([b"good"] * 5000, "here"), known, server, job, lambda _: None)
+    assert [(way.size, way.connections) for way in bench._ways()] == expected
+
+
 def test_what_is_refused_under_an_overload_is_no_failure(tiny: Config, tiny_path: Path) -> None:
     lines = [b"good film w%d" % (i % 20) for i in range(64)]
     with Classifier(tiny, "cpu") as classifier:
@@ -195,7 +253,7 @@ def test_what_does_not_go_with_a_server(tiny_path: Path, arguments: str) -> None
 
 @pytest.mark.parametrize("name", ["--soak", "--seconds"])
 def test_what_belongs_to_a_server(name: str) -> None:
-    with pytest.raises(UsageError, match=f"{name} 5.*only --serve"):
+    with pytest.raises(UsageError, match=f"{name} 5.*only with --serve"):
         command.main([name, "5"], standalone_mode=False)
 
 

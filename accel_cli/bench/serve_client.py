@@ -153,6 +153,20 @@ def load(port: int, requests: Sequence[Request], connections: int, seconds: floa
     return Load(len(loop.latencies), took, p50, p99)
 
 
+async def settle(port: int, payload: bytes) -> None:
+    """Wait until what a load has left behind is done: until something later is not refused with 429.
+
+    Raises AccelError if that takes too long.
+    """
+    connection = await Connection.open(port)
+    end = time.perf_counter() + PATIENCE
+    while (await connection.ask(payload)).status == 429:
+        if time.perf_counter() > end:
+            raise AccelError(f"not timed, because the server was still busy {PATIENCE:.0f} s after a load")
+        await asyncio.sleep(_PAUSE)
+    connection.close()
+
+
 def percentiles(latencies: array[float]) -> tuple[float, float]:
     """The middle latency, and that which one of a hundred exceeds."""
     p50, p99 = np.percentile(np.array(latencies), (50, 99)).tolist()

@@ -112,14 +112,15 @@ class _Bench:
         ways = self._ways()
         for way in ways:
             serve_client.run(self._check(way))
-        self._tell(f"checked {', '.join(map(str, ways))}; timing them in turns, {job.repeats} times")
+        asked = ", ".join(f"{way} over {way.connections} connections" for way in ways)
+        self._tell(f"checked {asked}; timing them in turns, {job.repeats} times")
         found: list[list[Load]] = [[] for _ in ways]
         alone: list[float] = []
         for repeat in range(-1, job.repeats):  # before the first one, all that to warm up
             alone.append(engine.seconds())
             for way, loads in zip(ways, found, strict=True):
                 loads.append(load(port, way.requests, way.connections, job.seconds))
-                serve_client.run(self._settle())
+                serve_client.run(serve_client.settle(port, self._requests.single(0).payload))
             if repeat < 0:
                 alone.clear()
                 for loads in found:
@@ -132,7 +133,7 @@ class _Bench:
 
     def soak(self) -> Soak:
         """Overload the server."""
-        job, large = self._job, min(self._sizes[-1], self._count)
+        job, large = self._job, self._largest(self._sizes[-1])
         assert job.soak is not None
         soaking = Soaking(self._server, self._requests, self._answers, self._tell)
         return serve_client.run(
@@ -143,11 +144,16 @@ class _Bench:
         choices = [(TEI, 1), (V2_JSON, _BATCH), *((V2_BINARY, size) for size in self._sizes)]
         ways = []
         for protocol, size in choices:
-            size = min(size, self._count)
+            size = self._largest(size)
             # no more than the server admits: a refusal is no figure
-            connections = _CLIENTS if protocol == TEI else max(1, min(_STREAMS, self._admitted // size))
+            most = _CLIENTS if protocol == TEI else _STREAMS
+            connections = max(1, min(most, self._admitted // size))
             ways.append(_Way(protocol, size, connections, self._requests.cut(protocol, size)))
         return ways
+
+    def _largest(self, size: int) -> int:
+        """The sentences of a request: as many as are wanted, there, and taken at once."""
+        return min(size, self._count, int(self.info["max_client_batch_size"]))
 
     async def _check(self, way: _Way) -> None:
         """AccelError if an answer is wrong."""
@@ -159,12 +165,6 @@ class _Bench:
                     f"not timed, because {way} from sentence {request.begin} on is answered otherwise than by"
                     f" the engine: status {response.status}, {response.body[:200]!r}"
                 )
-        connection.close()
-
-    async def _settle(self) -> None:
-        """What a load has left behind is done once something that came later is answered."""
-        connection = await Connection.open(self._server.port)
-        await connection.ask(self._requests.single(0).payload)
         connection.close()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from accel_cli.batches import TextBatch
 from accel_cli.engines.base import Plan
 from accel_cli.serve.connection import ClientLeft, Connection
 from accel_cli.serve.jobs import Job, JobQueue
@@ -42,7 +43,7 @@ class Batcher:
         self._arrived: list[Job] = []
         metrics.watch_queue(self.queue.__len__, lambda: self.inflight)
 
-    async def ask(self, texts: Sequence[bytes], connection: Connection) -> Found:
+    async def ask(self, texts: TextBatch, connection: Connection) -> Found:
         """What the model says of texts, unless the client leaves meanwhile. Raises Refusal or ClientLeft."""
         if connection.lost:
             raise ClientLeft

@@ -56,7 +56,7 @@ class Classify:
             raise
         visit.notes["inputs"] = len(question.texts)
         if self._shared.log.texts:
-            visit.notes["texts"] = [text.decode("utf-8", "replace") for text in question.texts]
+            visit.notes["texts"] = [line.decode("utf-8", "replace") for line in question.texts.lines()]
         found = await self._shared.batcher.ask(question.texts, visit.connection)
         self._shared.metrics.found(found)
         visit.notes["tokens"], visit.notes["truncated"] = found.tokens, found.truncated

@@ -122,6 +122,8 @@ class Connection(HttpToolsProtocol):
         """The request is whole."""
         super().on_message_complete()
         self._stage, self._received = _WHOLE, 0
+        if not self.pipeline:  # its last piece may have paused the reading; who does not read hears of no end
+            self.flow.resume_reading()
 
     def _count(self, size: int) -> None:
         self._header += size

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from accel_cli.batches import Floats
+from accel_cli.batches import Floats, TextBatch
 from accel_cli.serve.json_body import read_json
 from accel_cli.serve.labels import Labels
 from accel_cli.serve.limits import Limits
@@ -22,7 +22,7 @@ _FUNCTIONS = ("softmax", "sigmoid", "none")
 class HuggingFaceQuestion:
     """Texts, each answered by a list of its `top` labels."""
 
-    texts: list[bytes]
+    texts: TextBatch
     top: int | None
     function: str
     may_cut: bool = True

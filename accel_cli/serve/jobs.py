@@ -9,7 +9,10 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from accel_cli.batches import Predictions
+import numpy as np
+import numpy.typing as npt
+
+from accel_cli.batches import Predictions, TextBatch
 from accel_cli.serve.questions import Found, Times
 
 
@@ -20,24 +23,32 @@ class Job:
     `future` belongs to the event loop; that it is cancelled means that nobody waits for it any more.
     """
 
-    texts: Sequence[bytes]
+    texts: TextBatch
     future: Future[Found]
     created: float = field(default_factory=time.perf_counter)
-    bytes: int = 0
     taken: int = 0
     parts: list[Predictions] = field(default_factory=list)
     truncated: int = 0
     tokens: int = 0
     times: Times = field(default_factory=Times)
     failure: Exception | None = None
-
-    def __post_init__(self) -> None:
-        self.bytes = sum(map(len, self.texts))
+    _ends: npt.NDArray[np.int64] | None = None
 
     @property
     def over(self) -> bool:
         """Whether computing on makes no sense."""
         return self.failure is not None or self.future.cancelled()
+
+    @property
+    def ends(self) -> npt.NDArray[np.int64]:
+        """Where each line of the text ends, behind its newline. Only a job that is cut needs to know."""
+        if self._ends is None:
+            self._ends = np.flatnonzero(np.frombuffer(self.texts.text, np.uint8) == ord("\n")) + 1
+        return self._ends
+
+    def begin(self, line: int) -> int:
+        """Where a line begins."""
+        return int(self.ends[line - 1]) if line else 0
 
 
 @dataclass(slots=True)
@@ -52,9 +63,10 @@ class Share:
         return self.stop - self.start
 
     @property
-    def texts(self) -> Sequence[bytes]:
-        """These texts."""
-        return self.job.texts[self.start : self.stop]
+    def text(self) -> bytes:
+        """These lines of the job's text."""
+        whole, job = self.job.texts.text, self.job
+        return whole if self.whole else whole[job.begin(self.start) : job.begin(self.stop)]
 
     @property
     def last(self) -> bool:
@@ -145,7 +157,7 @@ class JobQueue:
             share = _first_part(job, texts, size)
             job.taken = share.stop
             texts -= len(share)
-            size -= job.bytes if share.whole else sum(map(len, share.texts))
+            size -= len(share.text)
             shares.append(share)
             if share.last:
                 self._jobs.popleft()
@@ -155,10 +167,7 @@ class JobQueue:
 def _first_part(job: Job, texts: int, size: int) -> Share:
     """What of a job's remaining texts fits; at least one does."""
     start, stop = job.taken, min(job.taken + texts, len(job.texts))
-    if job.bytes <= size:
-        return Share(job, start, stop)
-    for place in range(start, stop):
-        size -= len(job.texts[place])
-        if size <= 0:
-            return Share(job, start, place + 1)
+    if len(job.texts.text) > size:
+        full = int(np.searchsorted(job.ends, job.begin(start) + size)) + 1  # with the text that fills it
+        stop = min(stop, full)
     return Share(job, start, stop)

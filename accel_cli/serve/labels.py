@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+import numpy as np
+
 from accel_cli.batches import Floats, Ints
 from accel_cli.serve.tensors import joined_bytes
 
@@ -17,7 +19,7 @@ class Labels:
     def __init__(self, names: Sequence[str]) -> None:
         self._names = list(names)
         self._ends = [f', "label": {json.dumps(name)}}}' for name in names]
-        self._elements = [joined_bytes([name.encode()]) for name in names]
+        self._elements = np.array([joined_bytes([name.encode()]) for name in names], dtype=object)
 
     def named(self, chosen: Ints) -> list[str]:
         """The names of labels [n]."""
@@ -26,8 +28,7 @@ class Labels:
 
     def tensor(self, chosen: Ints) -> bytes:
         """The names of labels [n] as a BYTES tensor."""
-        elements = self._elements
-        return b"".join([elements[place] for place in chosen.tolist()])
+        return b"".join(self._elements[chosen].tolist())
 
     def ranked(self, values: Floats, top: int | None = None) -> list[str]:
         """JSON for each row of finite values [n, labels]: the labels and their values, the largest first."""

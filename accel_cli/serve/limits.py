@@ -23,12 +23,13 @@ class Limits:
     """The bounds of a server. Sizes in bytes, times in seconds.
 
     `max_inflight` inputs may be admitted and unanswered, `max_client_batch` come in one request, and
-    `max_batch_tokens` tokens go to the engine at once. All bodies that are being read together may have
-    `max_buffered_bytes`.
+    `max_batch_tokens` tokens go to the engine at once. The first `max_text_bytes` of a text are looked at.
+    All bodies that are being read together may have `max_buffered_bytes`.
     """
 
     max_inflight: int
     max_batch_tokens: int
+    max_text_bytes: int
     max_client_batch: int = MAX_CLIENT_BATCH
     max_body_bytes: int = MAX_BODY_BYTES
     max_header_bytes: int = 16 << 10
@@ -58,9 +59,11 @@ def limits_for(
     """The limits asked for, the others from the plan; UsageError if they contradict each other."""
     kind = plan.device.partition(":")[0]
     usual = spec.length or min(spec.max_tokens, _USUAL_TOKENS)
+    looked_at = BYTES_PER_TOKEN * spec.max_tokens
     limits = Limits(
         max_inflight or MAX_INFLIGHT[kind],
         max_batch_tokens or max(plan.batch * usual, spec.max_tokens),
+        looked_at,
         max_connections=min(_MOST_CONNECTIONS, _descriptors() - _OTHER_FILES),
         **asked,  # type: ignore[arg-type]
     )
@@ -69,7 +72,6 @@ def limits_for(
             f"--max-batch-tokens {limits.max_batch_tokens}: one sentence of this model may have"
             f" {spec.max_tokens} tokens; allow at least as many"
         )
-    looked_at = BYTES_PER_TOKEN * spec.max_tokens
     if limits.max_body_bytes < looked_at:
         raise UsageError(
             f"--max-body-bytes {limits.max_body_bytes}: one text of this model may have {looked_at} bytes;"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from accel_cli.batches import Predictions
+from accel_cli.batches import Predictions, TextBatch
 from accel_cli.serve.labels import Labels
 from accel_cli.serve.limits import Limits
 from accel_cli.serve.refusals import Refusal, empty, invalid, malformed
@@ -36,7 +36,7 @@ class Question(Protocol):
     """A request that has been read."""
 
     @property
-    def texts(self) -> Sequence[bytes]:
+    def texts(self) -> TextBatch:
         """What is to be classified."""
         ...
 
@@ -62,10 +62,10 @@ def checked_count(count: int, limits: Limits) -> int:
     return count
 
 
-def encoded(texts: Sequence[Any], place: str, refuse: Callable[[str], Refusal] = malformed) -> list[bytes]:
+def encoded(texts: Sequence[Any], place: str, refuse: Callable[[str], Refusal] = malformed) -> TextBatch:
     """JSON strings as UTF-8, each checked to be one."""
     try:
-        return [text.encode() for text in texts]
+        return TextBatch.of([text.encode() for text in texts])
     except UnicodeEncodeError as error:
         raise malformed(f"{place}: a text holds half a surrogate pair, which is no character") from error
     except AttributeError:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from accel_cli.batches import TextBatch
 from accel_cli.serve.json_body import read_json
 from accel_cli.serve.labels import Labels
 from accel_cli.serve.limits import Limits
@@ -18,7 +19,7 @@ from accel_cli.serve.replies import Reply
 class TeiQuestion:
     """One text, answered by a list of labels, or a batch, answered by a list of such lists."""
 
-    texts: list[bytes]
+    texts: TextBatch
     single: bool
     may_cut: bool
     raw: bool

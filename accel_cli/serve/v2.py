@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from accel_cli import __version__
-from accel_cli.batches import Predictions
+from accel_cli.batches import Predictions, TextBatch
 from accel_cli.serve.json_body import read_json
 from accel_cli.serve.labels import Labels
 from accel_cli.serve.limits import Limits
 from accel_cli.serve.questions import Found, checked_count, encoded, shown
 from accel_cli.serve.refusals import malformed
 from accel_cli.serve.replies import BINARY, Reply
-from accel_cli.serve.tensors import split_bytes
+from accel_cli.serve.tensors import read_bytes
 
 HEADER = b"inference-header-content-length"
 VERSION = "1"
@@ -48,7 +50,7 @@ def model_metadata(name: str, platform: str, labels: int) -> dict[str, Any]:
 class V2Question:
     """An inference request; `outputs` are those asked for, and whether each comes as binary data."""
 
-    texts: list[bytes]
+    texts: TextBatch
     model: str
     identity: str | None
     outputs: dict[str, bool]
@@ -85,7 +87,7 @@ def _output(
         chosen = predictions.labels
         return [len(chosen)], labels.tensor(chosen) if binary else labels.named(chosen)
     if name == "score":
-        values = predictions.scores.max(axis=1)
+        values = predictions.scores[np.arange(len(predictions)), predictions.labels]
     else:
         values = {"scores": predictions.scores, "logits": predictions.logits}[name]
     shape = list(values.shape)
@@ -102,7 +104,7 @@ def read_v2(body: bytes, header: str | None, model: str, limits: Limits) -> V2Qu
             f" which has {len(body)}"
         )
     elif int(header) == 0:  # a raw request: the body is the text
-        return V2Question([body], model, None, dict.fromkeys(_USUAL, True))
+        return V2Question(TextBatch.of([body]), model, None, dict.fromkeys(_USUAL, True))
     else:
         head, tail = body[: int(header)], body[int(header) :]
     asked = read_json(head, limits)
@@ -112,7 +114,7 @@ def read_v2(body: bytes, header: str | None, model: str, limits: Limits) -> V2Qu
     return V2Question(_texts(asked, tail, limits), model, identity, _outputs(asked))
 
 
-def _texts(asked: dict[str, Any], tail: bytes, limits: Limits) -> list[bytes]:
+def _texts(asked: dict[str, Any], tail: bytes, limits: Limits) -> TextBatch:
     """The texts of the one input there is."""
     inputs = asked.get("inputs")
     if not isinstance(inputs, list) or len(inputs) != 1 or not isinstance(inputs[0], dict):
@@ -129,7 +131,7 @@ def _texts(asked: dict[str, Any], tail: bytes, limits: Limits) -> list[bytes]:
             raise malformed(f"{INPUT}: binary_data_size {shown(size)}, but {len(tail)} bytes follow the JSON")
         if "data" in tensor:
             raise malformed(f"{INPUT}: both data and binary_data_size; send one of them")
-        return split_bytes(tail, count)
+        return read_bytes(tail, count, limits.max_text_bytes)
     if tail:
         raise malformed(f"{len(tail)} bytes follow the JSON, but {INPUT} has no binary_data_size")
     texts = _flat(tensor.get("data"))

@@ -12,13 +12,14 @@ from typing import Protocol
 
 import numpy as np
 
-from accel_cli.batches import Predictions
+from accel_cli.batches import Predictions, TextBatch
 from accel_cli.classifier import SHORT, Classifier
 from accel_cli.cuda.errors import DeviceFull, DeviceLost
 from accel_cli.engines.base import Plan, TextTicket
 from accel_cli.serve.jobs import Job, JobQueue, Room, Share
 from accel_cli.serve.metrics import Metrics
 from accel_cli.serve.refusals import Refusal
+from accel_cli.text.tokenizer import Encoded
 
 _BYTES_A_TOKEN = 8  # of usual text, its blanks included
 
@@ -130,7 +131,8 @@ class Worker:
         for share in shares:
             if not share.start:
                 share.job.times.queue = begin - share.job.created
-        read = classifier.read([text for share in shares for text in share.texts])
+        text = TextBatch(b"".join([share.text for share in shares]), sum(map(len, shares)))
+        read = _read(classifier, text)
         done = time.perf_counter()
         return _UnderWay(shares, classifier.submit(read, self._tokens), done - begin, done)
 
@@ -188,6 +190,13 @@ def warm_up(classifier: Classifier) -> None:
     full = plan.batch * (2 * plan.streams if classifier.engine.text_reader(tokenizer) else 1)
     for texts in (["a word"], [longest], [longest + blanks], ["a word"] * full):
         classifier.predict(texts)
+
+
+def _read(classifier: Classifier, text: TextBatch) -> TextBatch | Encoded:
+    """What the classifier reads of these lines; what the device reads goes there as it is."""
+    if len(text.text) > SHORT and classifier.engine.text_reader(classifier.tokenizer) is not None:
+        return text
+    return classifier.read(text.lines())
 
 
 def _failed(jobs: Iterable[Job], *, lost: bool) -> list[Job]:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accel_cli.batches import TextBatch
 from accel_cli.serve.jobs import Job, JobQueue, Room
 from serve.processes import PATIENCE
 
@@ -23,7 +24,8 @@ def job() -> Iterator[MakeJob]:
     loop = new_event_loop()
 
     def make(texts: int, size: int = 1) -> Job:
-        return Job([b"x" * size] * texts, Future(loop=loop))
+        """So many lines of so many bytes, their newlines included."""
+        return Job(TextBatch.of([b"x" * (size - 1)] * texts), Future(loop=loop))
 
     yield make
     loop.close()
@@ -123,13 +125,17 @@ def test_clearing(job: MakeJob) -> None:
 def test_every_text_is_taken_once_and_in_order(jobs: list[list[int]], texts: int, size: int) -> None:
     loop = new_event_loop()
     queue = JobQueue()
-    made = [Job([b"x" * length for length in lengths], Future(loop=loop)) for lengths in jobs]
+    made = [Job(TextBatch.of([b"x" * length for length in lengths]), Future(loop=loop)) for lengths in jobs]
     queue.put(made)
     taken: list[tuple[Job, int]] = []
+    text = b""
     while shares := queue.take(Room(texts, size), wait=False):
         assert 0 < sum(sizes(shares)) <= texts
-        held = [len(text) for share in shares for text in share.texts]
+        held = [len(line) for share in shares for line in share.text.splitlines(keepends=True)]
+        assert len(held) == sum(sizes(shares))
+        text += b"".join(share.text for share in shares)
         assert sum(held[:-1]) < size  # it ends with the text that fills it
         taken += [(share.job, place) for share in shares for place in range(share.start, share.stop)]
     assert taken == [(job, place) for job in made for place in range(len(job.texts))]
+    assert text == b"".join(job.texts.text for job in made)
     loop.close()

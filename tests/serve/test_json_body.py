@@ -14,7 +14,7 @@ from accel_cli.serve.limits import Limits
 from accel_cli.serve.refusals import Refusal
 from serve.refused import refused_with
 
-LIMITS = Limits(max_inflight=512, max_batch_tokens=1024, max_client_batch=100)
+LIMITS = Limits(max_inflight=512, max_batch_tokens=1024, max_text_bytes=2048, max_client_batch=100)
 LEAVES = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 )
@@ -66,7 +66,7 @@ def test_why_it_is_refused(body: bytes, words: str) -> None:
 def test_depth_without_end() -> None:
     """What closes nothing cannot be measured from its leaves; the parser gives up on it."""
     with pytest.raises(Refusal, match="the body is nested too deeply"):
-        read_json(b"[" * 15_000, Limits(max_inflight=512, max_batch_tokens=1024))
+        read_json(b"[" * 15_000, Limits(max_inflight=512, max_batch_tokens=1024, max_text_bytes=2048))
 
 
 @pytest.mark.parametrize("value", [b"[]", b"{}", b'""', b"1", b"[{}]", b'"\\\\"', b'"\\""'])

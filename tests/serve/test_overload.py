@@ -38,8 +38,11 @@ def busy(tiny_path: Path, gate: Path) -> Iterator[Running]:
 def leave(server: Running, texts: int) -> socket.socket:
     """A request whose answer nobody has read yet."""
     body = json.dumps({"inputs": [["bad"]] * texts}).encode()
+    head = b"POST /predict HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: %d\r\n\r\n"
     connection = server.connect()
-    connection.sendall(b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+    connection.sendall(head % len(body))
+    assert connection.recv(100).startswith(b"HTTP/1.1 100")  # the body comes while the server waits for it
+    connection.sendall(body)
     return connection
 
 
@@ -97,6 +100,17 @@ def test_a_client_that_left_is_dropped(busy: Running, gate: Path) -> None:
     assert begun(gate) == [1, 1]  # its three texts were not computed
     assert busy.metric('accel_rejected_total{reason="disconnected"}') == 1
     assert busy.metric('accel_request_total{code="499",endpoint="/predict"}') == 1
+
+
+def test_a_client_that_left_is_dropped_also_if_its_body_paused_the_reading(tiny_path: Path) -> None:
+    """A large piece of a body does so; here, any."""
+    pauses = "from uvicorn.protocols.http import httptools_impl; httptools_impl.HIGH_WATER_LIMIT = 0"
+    with running(tiny_path, "--max-queue-delay-us", "10_000_000", prelude=pauses) as server:
+        gone = leave(server, 3)
+        until(lambda: server.metric("accel_inflight_size") == 3)
+        gone.close()
+        until(lambda: server.metric("accel_inflight_size") == 0)
+        assert server.metric('accel_rejected_total{reason="disconnected"}') == 1  # not answered
 
 
 def test_a_reset_connection_is_dropped(busy: Running) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from accel_cli.classifier import Classification, Classifier
 from accel_cli.model.config import Config
-from accel_cli.serve.tensors import joined_bytes, split_bytes
+from accel_cli.serve.tensors import joined_bytes, read_bytes
 from serve.processes import Running
 
 TEXTS = ["a good film", "", "not bad", "naïve ☃ film", "a\u0000b", "two\nlines", "good " * 100]
@@ -117,7 +117,7 @@ def test_v2_as_binary(client: httpx.Client, expected: Classification) -> None:
     label, score = json.loads(response.content[:size])["outputs"]
     tail = response.content[size:]
     cut = label["parameters"]["binary_data_size"]
-    labels = split_bytes(tail[:cut], len(texts))
+    labels = read_bytes(tail[:cut], len(texts), 0).lines()
     assert labels[:-1] == [name.encode() for name in expected.labels]
     scores = np.frombuffer(tail[cut:], "<f4")
     assert score["parameters"]["binary_data_size"] == 4 * len(texts)
@@ -128,7 +128,7 @@ def test_v2_raw(client: httpx.Client, expected: Classification) -> None:
     """The whole body is the text."""
     response = client.post(INFER, content=TEXTS[0], headers={"Inference-Header-Content-Length": "0"})
     size = int(response.headers["inference-header-content-length"])
-    assert split_bytes(response.content[size:-4], 1) == [expected.labels[0].encode()]
+    assert read_bytes(response.content[size:-4], 1, 0).lines() == [expected.labels[0].encode()]
 
 
 def test_times_are_told(client: httpx.Client) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accel_cli.batches import TextBatch
 from accel_cli.serve.hugging_face import read_hugging_face
 from accel_cli.serve.limits import Limits
 from accel_cli.serve.refusals import Refusal
@@ -18,7 +19,7 @@ from accel_cli.serve.tensors import joined_bytes
 from accel_cli.serve.v2 import OUTPUTS, read_v2
 from serve.refused import refused_with
 
-LIMITS = Limits(max_inflight=512, max_batch_tokens=1024, max_client_batch=100)
+LIMITS = Limits(max_inflight=512, max_batch_tokens=1024, max_text_bytes=2048, max_client_batch=100)
 HALF = '"\\ud800"'
 SCALARS = st.sampled_from([None, True, False, 0, 1, -1, 2.5, 10**20, "text", "BYTES", "a", "Left", "label"])
 VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3), max_leaves=6)
@@ -59,7 +60,12 @@ def check_refused(read: Any, value: Any, code: int, words: str, **more: Any) -> 
 )
 def test_tei(inputs: Any, texts: list[bytes], single: bool) -> None:
     question = read_tei(sent({"inputs": inputs, "unknown": 1}), LIMITS)
-    assert (question.texts, question.single, question.may_cut, question.raw) == (texts, single, True, False)
+    assert (question.texts.lines(), question.single, question.may_cut, question.raw) == (
+        texts,
+        single,
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,9 +113,9 @@ def test_tei_refuses(body: Any, code: int, words: str) -> None:
 
 def test_hugging_face() -> None:
     question = read_hugging_face(sent({"inputs": ["a", "b"], "parameters": {"top_k": 3}}), LIMITS)
-    assert (question.texts, question.top, question.function) == ([b"a", b"b"], 3, "softmax")
+    assert (question.texts.lines(), question.top, question.function) == ([b"a", b"b"], 3, "softmax")
     question = read_hugging_face(sent({"inputs": "a", "parameters": {"function_to_apply": None}}), LIMITS)
-    assert (question.texts, question.top, question.function) == ([b"a"], None, "softmax")
+    assert (question.texts.lines(), question.top, question.function) == ([b"a"], None, "softmax")
 
 
 @pytest.mark.parametrize(
@@ -152,6 +158,11 @@ def binary(texts: list[bytes], *, size: int | None = None, **changes: Any) -> tu
     return head + data, str(len(head))
 
 
+def as_they_were(texts: TextBatch) -> list[bytes]:
+    """Lines without spaces at their ends, some of which stand for lengths."""
+    return [line.rstrip(b" ") for line in texts.lines()]
+
+
 @pytest.mark.parametrize(
     "changes",
     [
@@ -163,7 +174,7 @@ def binary(texts: list[bytes], *, size: int | None = None, **changes: Any) -> tu
 )
 def test_v2(changes: dict[str, Any]) -> None:
     question = read_v2(sent({"inputs": [tensor(**changes)], "model_name": "m", "id": "x"}), None, "m", LIMITS)
-    assert (question.texts, question.identity) == ([b"a", b"b"], "x")
+    assert (question.texts.lines(), question.identity) == ([b"a", b"b"], "x")
     assert question.outputs == {"label": False, "score": False}
 
 
@@ -179,8 +190,8 @@ def test_v2_outputs() -> None:
 def test_v2_binary() -> None:
     texts = [b"a", b"", b"\xff"]
     body, header = binary(texts)
-    assert read_v2(body, header, "m", LIMITS).texts == texts
-    assert read_v2(b"any \xff", "0", "m", LIMITS).texts == [b"any \xff"]
+    assert as_they_were(read_v2(body, header, "m", LIMITS).texts) == texts
+    assert read_v2(b"any \xff", "0", "m", LIMITS).texts.lines() == [b"any \xff"]
 
 
 @pytest.mark.parametrize(
@@ -257,7 +268,7 @@ def test_any_value_is_read_or_refused(value: dict[str, Any]) -> None:
     for read in (read_tei, read_hugging_face):
         body = sent(value)
         if refused_with(partial(read, body, LIMITS)) not in (400, 422):
-            assert read(body, LIMITS).texts
+            assert len(read(body, LIMITS).texts) > 0
 
 
 @given(
@@ -271,7 +282,7 @@ def test_any_value_is_read_or_refused(value: dict[str, Any]) -> None:
 def test_any_tensor_is_read_or_refused(value: dict[str, Any], header: str | None, tail: bytes) -> None:
     read = partial(read_v2, sent(value) + tail, header, "m", LIMITS)
     if refused_with(read) not in (400, 422):
-        assert read().texts
+        assert len(read().texts) > 0
         assert set(read().outputs) <= set(OUTPUTS)
 
 
@@ -280,4 +291,4 @@ def test_any_binary_length_is_read_or_refused(texts: list[bytes], size: int) -> 
     body, header = binary(texts, size=size)
     read = partial(read_v2, body, header, "m", LIMITS)
     if refused_with(read) != 400:
-        assert read().texts == texts
+        assert as_they_were(read().texts) == as_they_were(TextBatch.of(texts))

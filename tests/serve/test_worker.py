@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from text_engine import classifier_of, fake_texts
 
 from accel_cli import classifier as classifiers
-from accel_cli.batches import TokenBatch
+from accel_cli.batches import TextBatch, TokenBatch
 from accel_cli.classifier import Classifier
 from accel_cli.engines.base import Plan
 from accel_cli.engines.cuda import CudaEngine
@@ -53,7 +53,7 @@ def test_jobs_get_their_own_rows(tiny: Config, tokens: int, batch: int) -> None:
     texts = [[b"good film", b"bad " * 30], [b"not"], [b"a", b"b", b"", b"the film", b"w1"]]
     loop = new_event_loop()
     queue, heard = JobQueue(), Heard()
-    jobs = [Job(part, Future(loop=loop)) for part in texts]
+    jobs = [Job(TextBatch.of(part), Future(loop=loop)) for part in texts]
     queue.put(jobs)
     queue.close()
     with Classifier.load(tiny.path, device="cpu", batch=batch) as sound:
@@ -82,7 +82,7 @@ def test_texts_that_the_device_reads(tiny_path: Path, monkeypatch: pytest.Monkey
     texts = [[b"good film", b"bad " * 30], [b"not\na\r"] * 9, [b"a", b"b", b"", b"the film", b"w1"]]
     loop = new_event_loop()
     queue, heard = JobQueue(), Heard()
-    jobs = [Job(part, Future(loop=loop)) for part in texts]
+    jobs = [Job(TextBatch.of(part), Future(loop=loop)) for part in texts]
     queue.put(jobs)
     queue.close()
     monkeypatch.setattr(classifiers, "SHORT", 0)
