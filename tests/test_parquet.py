@@ -18,7 +18,8 @@ from accel_cli.errors import InputError, UsageError
 from accel_cli.text import parquet
 from accel_cli.text.chunks import TextChunk
 from accel_cli.text.readers import Source
-from accel_cli.text.spans import Span, spans
+from accel_cli.text.span import Span
+from accel_cli.text.spans import spans
 
 arrow = pytest.importorskip("pyarrow", reason="needs the extra `parquet`")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -15,7 +15,7 @@ from accel_cli.errors import InputError, UsageError
 from accel_cli.text.files import Watched
 from accel_cli.text.kinds import KINDS
 from accel_cli.text.readers import Source
-from accel_cli.text.spans import Span
+from accel_cli.text.span import Span
 
 # Which reader
 

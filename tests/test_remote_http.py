@@ -11,7 +11,7 @@ from http_files import Files, served
 from records import texts_of
 
 from accel_cli.errors import InputError, UsageError
-from accel_cli.text import remote
+from accel_cli.text import remote, urls
 from accel_cli.text.inputs import expanded
 from accel_cli.text.readers import Source
 from accel_cli.text.spans import spans
@@ -103,7 +103,7 @@ def test_a_body_that_ends_too_early(server: Files, name: str, manner: str) -> No
 
 
 def test_no_answer_in_time(server: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_READ", 0.1)
+    monkeypatch.setattr(urls, "_READ", 0.1)
     monkeypatch.setattr(remote, "_PAUSES", ())
     with pytest.raises(
         InputError, match=r"/silent/a\.txt: no answer in time; check the network and run again"
@@ -139,8 +139,8 @@ def test_what_is_read_no_further_ends_at_once(server: Files, monkeypatch: pytest
 
 
 def test_user_and_password_are_not_shown() -> None:
-    assert remote.shown("https://me:secret@host:1/a.txt?key=secret#x") == "https://host:1/a.txt"
-    assert remote.shown("s3://bucket/a?b") == "s3://bucket/a?b"
+    assert urls.shown("https://me:secret@host:1/a.txt?key=secret#x") == "https://host:1/a.txt"
+    assert urls.shown("s3://bucket/a?b") == "s3://bucket/a?b"
 
 
 def test_parquet(server: Files) -> None:

@@ -15,7 +15,8 @@ from accel_cli.errors import InputError
 from accel_cli.text import spans as module
 from accel_cli.text.chunks import TextChunk
 from accel_cli.text.readers import Source
-from accel_cli.text.spans import Span, spans
+from accel_cli.text.span import Span
+from accel_cli.text.spans import spans
 
 
 def cut(path: Path, size: int) -> list[bytes]:

@@ -9,6 +9,7 @@ import threading
 import time
 import traceback
 import warnings
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
@@ -17,7 +18,7 @@ from accel_cli.errors import AccelError, AccelWarning
 from accel_cli.pipeline import Summary
 from accel_cli.shards.job import Job
 from accel_cli.shards.lock import Lock
-from accel_cli.shards.worker import ShardWorker
+from accel_cli.shards.worker import Draft, ShardWorker
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # blocked when a worker process starts
 _TURN = 0.1  # seconds between two messages of progress
@@ -43,8 +44,13 @@ class Progressed:
 
 
 @dataclass(frozen=True)
+class Written:
+    """The shard under way has all its rows, and its part is being synced; the next one may come."""
+
+
+@dataclass(frozen=True)
 class Finished:
-    """The shard under way has its part."""
+    """The part that was being synced has its name."""
 
     summary: Summary
 
@@ -59,12 +65,13 @@ class Warned:
 
 @dataclass(frozen=True)
 class Failed:
-    """The shard under way has no part, and the process ends."""
+    """The shard under way, or the one that was `syncing`, has no part, and the process ends."""
 
     error: AccelError
+    syncing: bool = False
 
 
-Message = Loaded | Progressed | Finished | Warned | Failed
+Message = Loaded | Progressed | Written | Finished | Warned | Failed
 
 
 def work(job: Job, device: str, connection: Connection[Any, Any], lock: Lock) -> None:
@@ -79,23 +86,44 @@ def work(job: Job, device: str, connection: Connection[Any, Any], lock: Lock) ->
         with ShardWorker(job, device) as worker:
             _say(connection, Loaded(worker.plan))
             _serve(worker, connection)
-    except AccelError as error:
-        _say(connection, Failed(error))
     except Exception as error:
-        if os.environ.get("ACCEL_DEBUG") == "1":
-            traceback.print_exc()
-        _say(connection, Failed(WorkerError(f"{type(error).__name__}: {error}")))
+        _say(connection, Failed(_known(error)))
     connection.close()
     os._exit(0)  # the interpreter's own way out prints a storm of tracebacks after a CUDA error
 
 
 def _serve(worker: ShardWorker, connection: Connection[Any, Any]) -> None:
-    while True:
-        try:
-            shard = connection.recv()
-        except EOFError:  # there is no more to do
-            return
-        _say(connection, Finished(worker.run(shard, _Reporter(connection))))
+    """What is being synced when a shard fails is finished before that is said."""
+    syncing: Future[None] | None = None
+    with ThreadPoolExecutor(1, "accel-sync") as thread:
+        while True:
+            try:
+                shard = connection.recv()
+            except EOFError:  # there is no more to do
+                return
+            draft = worker.write(shard, _Reporter(connection))
+            if syncing is not None:
+                syncing.result()
+            _say(connection, Written())
+            syncing = thread.submit(_finish, draft, connection)
+
+
+def _finish(draft: Draft, connection: Connection[Any, Any]) -> None:
+    """In a thread: give a part its name. If that fails the process ends, whatever else it does."""
+    try:
+        _say(connection, Finished(draft.finish()))
+    except Exception as error:
+        _say(connection, Failed(_known(error), syncing=True))
+        os._exit(0)
+
+
+def _known(error: Exception) -> AccelError:
+    """An error as the parent knows it."""
+    if isinstance(error, AccelError):
+        return error
+    if os.environ.get("ACCEL_DEBUG") == "1":
+        traceback.print_exception(error)
+    return WorkerError(f"{type(error).__name__}: {error}")
 
 
 _SAYING = threading.Lock()  # warnings come from any thread

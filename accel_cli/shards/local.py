@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
+from accel_cli.pipeline import Summary
 from accel_cli.shards.job import Job
 from accel_cli.shards.lock import Lock
 from accel_cli.shards.processes import run_processes
@@ -26,8 +29,22 @@ def run_locally(job: Job, shards: Sequence[Shard], devices: Sequence[str], tally
 
 
 def run_here(job: Job, shards: Sequence[Shard], device: str, tally: Tally) -> None:
-    """Run shards one after the other in this process. Raises AccelError at the first that fails."""
-    with ShardWorker(job, device) as worker:
+    """Run shards one after the other in this process. Raises AccelError at the first that fails.
+
+    The part of a shard is synced while the next one is classified.
+    """
+    with ShardWorker(job, device) as worker, ThreadPoolExecutor(1, "accel-sync") as thread:
         tally.loaded(worker.plan)
+        syncing: deque[tuple[Shard, Future[Summary]]] = deque()
         for shard in shards:
-            tally.finished(shard, worker.run(shard, partial(tally.progress, shard)))
+            draft = worker.write(shard, partial(tally.progress, shard))
+            _finish(syncing, tally)
+            syncing.append((shard, thread.submit(draft.finish)))
+        _finish(syncing, tally)
+
+
+def _finish(syncing: deque[tuple[Shard, Future[Summary]]], tally: Tally) -> None:
+    """Wait for the parts that are being synced."""
+    while syncing:
+        shard, part = syncing.popleft()
+        tally.finished(shard, part.result())

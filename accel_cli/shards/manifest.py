@@ -18,7 +18,7 @@ from accel_cli.shards.job import Job
 from accel_cli.shards.shard import MOST
 from accel_cli.text.formatters import LAYOUTS
 from accel_cli.text.readers import Source
-from accel_cli.text.remote import is_url
+from accel_cli.text.urls import is_url
 
 _OF_FILES = ("vocabulary", "weights")  # of a model: what they hold counts, not where they lie
 _STRICTNESS = ("replace", None, "fail")

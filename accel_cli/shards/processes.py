@@ -12,7 +12,7 @@ from typing import Any
 
 from accel_cli.engines.planner import cores
 from accel_cli.errors import AccelError, AccelWarning, DeviceError
-from accel_cli.shards.child import Failed, Finished, Loaded, Progressed, Warned, WorkerError
+from accel_cli.shards.child import Failed, Finished, Loaded, Progressed, Warned, WorkerError, Written
 from accel_cli.shards.job import Job
 from accel_cli.shards.lock import Lock
 from accel_cli.shards.process import PATIENCE, WorkerProcess
@@ -31,6 +31,8 @@ def run_processes(
     job: Job, shards: Sequence[Shard], devices: Sequence[str], tally: Tally, lock: Lock
 ) -> None:
     """Run shards, handed out in order, by one worker process for each of `devices`, which may repeat.
+
+    A worker gets its next shard while the part of the one before is being synced.
 
     A shard whose worker dies or fails is tried once more after the rest, by another worker; if that
     fails too, the tally has it. What a retry cannot mend is raised: InputError, OutputError,
@@ -54,22 +56,6 @@ def _shared(job: Job, devices: Sequence[str]) -> list[Job]:
     return [replace(job, config=replace(job.config, plan=plan)) for plan in plans]
 
 
-@dataclass(eq=False)
-class _Place:
-    """Where one worker at a time runs."""
-
-    job: Job
-    device: str
-    worker: WorkerProcess | None = None
-    busy: bool = False
-    failures: int = 0  # of its workers, in a row
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether no worker is started here any more."""
-        return self.failures >= _HOPELESS
-
-
 @dataclass(frozen=True)
 class _Task:
     """A shard to be done, and where it failed before."""
@@ -78,13 +64,21 @@ class _Task:
     failed_at: _Place | None = None
 
 
-@dataclass(frozen=True)
-class _Duty:
-    """A worker at work."""
+@dataclass(eq=False)
+class _Place:
+    """Where one worker at a time runs: it classifies one shard and syncs the part of another."""
 
-    place: _Place
-    worker: WorkerProcess
-    task: _Task
+    job: Job
+    device: str
+    worker: WorkerProcess | None = None
+    under_way: _Task | None = None
+    syncing: _Task | None = None
+    failures: int = 0  # of its workers, in a row
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether no worker is started here any more."""
+        return self.failures >= _HOPELESS
 
 
 class _Pool:
@@ -96,16 +90,16 @@ class _Pool:
         self._lock = lock
         self._left: deque[_Task] = deque()
         self._retries: list[_Task] = []
-        self._under_way: dict[Any, _Duty] = {}  # by connection
+        self._at_work: dict[Any, _Place] = {}  # by connection
         self._last_reason = ""
 
     def run(self, shards: Sequence[Shard]) -> None:
         """Hand shards out until all are written or have failed for good."""
         self._left.extend(map(_Task, shards))
         self._hand_out()
-        while self._under_way:
-            for connection in wait(list(self._under_way)):
-                self._hear(self._under_way[connection])
+        while self._at_work:
+            for connection in wait(list(self._at_work)):
+                self._hear(self._at_work[connection])
             self._hand_out()
         if self._left or self._retries:
             raise WorkersFailed(f"one worker after the other fails; the last one: {self._last_reason}")
@@ -122,11 +116,11 @@ class _Pool:
     def _hand_out(self) -> None:
         """Give a shard to every worker that has none."""
         for place in self._places:
-            if not place.busy and not place.hopeless and (task := self._next(place)):
-                place.busy = True
+            if not place.under_way and not place.hopeless and (task := self._next(place)):
+                place.under_way = task
                 place.worker = place.worker or WorkerProcess(place.job, place.device, self._lock)
                 place.worker.give(task.shard)
-                self._under_way[place.worker.connection] = _Duty(place, place.worker, task)
+                self._at_work[place.worker.connection] = place
 
     def _next(self, place: _Place) -> _Task | None:
         """A shard for a place: a new one, else one that failed elsewhere, if there is an elsewhere."""
@@ -139,40 +133,49 @@ class _Pool:
                 return task
         return None
 
-    def _hear(self, duty: _Duty) -> None:
+    def _hear(self, place: _Place) -> None:
         """Take in the next message of a worker."""
-        shard, message = duty.task.shard, duty.worker.hear()
+        worker = place.worker
+        assert worker is not None  # it is at work
+        message = worker.hear()
         if isinstance(message, Loaded):
             self._tally.loaded(message.plan)
-        elif isinstance(message, Progressed):
-            self._tally.progress(shard, message.sentences, message.read)
+        elif isinstance(message, Progressed) and place.under_way:
+            self._tally.progress(place.under_way.shard, message.sentences, message.read)
         elif isinstance(message, Warned):
             warnings.warn(message.text, AccelWarning if message.own else UserWarning, stacklevel=2)
-        elif isinstance(message, Finished):
-            self._tally.finished(shard, message.summary)
-            duty.place.failures = 0
-            self._free(duty)
-        elif isinstance(message, Failed) and not isinstance(message.error, _MAY_HEAL):
-            raise message.error
+        elif isinstance(message, Written):
+            place.syncing, place.under_way = place.under_way, None
+        elif isinstance(message, Finished) and place.syncing:
+            self._tally.finished(place.syncing.shard, message.summary)
+            place.syncing, place.failures = None, 0
+            if place.under_way is None:
+                del self._at_work[worker.connection]
+        elif isinstance(message, Failed):
+            if not isinstance(message.error, _MAY_HEAL):
+                raise message.error
+            self._lost(place, worker, str(message.error), syncing=message.syncing)
         else:
-            self._lost(duty, str(message.error) if message else duty.worker.death())
+            self._lost(place, worker, worker.death())
 
-    def _lost(self, duty: _Duty, reason: str) -> None:
-        """A worker failed, and with it the shard that it had."""
-        self._free(duty)
-        duty.worker.end(kill=True)
-        duty.worker.wait(time.monotonic() + PATIENCE)
-        duty.place.worker = None
-        duty.place.failures += 1
+    def _lost(self, place: _Place, worker: WorkerProcess, reason: str, *, syncing: bool = False) -> None:
+        """A worker failed, and with it the shards that it had: one it failed at, the other is as new."""
+        tasks = [task for task in (place.under_way, place.syncing) if task]
+        if syncing:
+            tasks.reverse()
+        del self._at_work[worker.connection]
+        worker.end(kill=True)
+        worker.wait(time.monotonic() + PATIENCE)
+        place.worker = place.under_way = place.syncing = None
+        place.failures += 1
         self._last_reason = reason
-        shard = duty.task.shard
-        if duty.task.failed_at is not None:
-            self._tally.failed(shard, reason)
+        failed, *others = tasks
+        for task in others:
+            self._tally.progress(task.shard, 0, 0)
+            self._left.appendleft(task)
+        if failed.failed_at is not None:
+            self._tally.failed(failed.shard, reason)
             return
-        warnings.warn(f"{shard} failed ({reason}); it is tried once more", AccelWarning, stacklevel=2)
-        self._tally.progress(shard, 0, 0)
-        self._retries.append(_Task(shard, duty.place))
-
-    def _free(self, duty: _Duty) -> None:
-        del self._under_way[duty.worker.connection]
-        duty.place.busy = False
+        warnings.warn(f"{failed.shard} failed ({reason}); it is tried once more", AccelWarning, stacklevel=2)
+        self._tally.progress(failed.shard, 0, 0)
+        self._retries.append(_Task(failed.shard, place))

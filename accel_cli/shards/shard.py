@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from accel_cli.errors import UsageError
 from accel_cli.text.readers import Source
-from accel_cli.text.spans import Span, spans
+from accel_cli.text.span import Span
+from accel_cli.text.spans import spans
 
 MOST = 1_000_000  # shards of a run; their numbers have six digits, so that names sort as they do
 

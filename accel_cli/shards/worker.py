@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 from accel_cli.classifier import Classifier
@@ -16,6 +18,26 @@ from accel_cli.shards.shard import Shard
 from accel_cli.text.writers import write_all
 
 Progress = Callable[[int, int], None]  # sentences written and bytes read of the shard so far
+
+
+@dataclass(frozen=True)
+class Draft:
+    """All rows of a part, in a file that does not have its name yet; one that is let go is gone."""
+
+    _shard: Shard
+    _parts: Parts
+    _summary: Summary
+    _temporary: str
+    _naming: ExitStack  # whose end syncs and renames
+
+    def finish(self) -> Summary:
+        """Sync the part and give it its name, from any thread; once. Raises OutputError."""
+        with self._naming:
+            self._parts.keep_counts(self._shard.number, self._summary, os.path.getsize(self._temporary))
+        folder = self._parts.folder
+        sync(folder / HIDDEN)
+        sync(folder)
+        return self._summary
 
 
 class ShardWorker:
@@ -36,8 +58,13 @@ class ShardWorker:
 
         Raises InputError for a bad record that the job does not replace, OutputError, DeviceError.
         """
+        return self.write(shard, progress).finish()
+
+    def write(self, shard: Shard, progress: Progress = lambda sentences, read: None) -> Draft:
+        """The same but for the end, which may run beside the next shard: a disk is slower than a GPU."""
         source, path = shard.source(self._job.kept), self._parts.path(shard.number)
-        with replaced(path) as temporary:
+        with ExitStack() as stack:
+            temporary = stack.enter_context(replaced(path))
             with open(temporary, "wb", buffering=0) as file:
                 pipeline = Pipeline(
                     self._classifier,
@@ -47,10 +74,7 @@ class ShardWorker:
                     lambda summary: progress(summary.sentences, source.done),
                 )
                 summary = pipeline.run([source])
-            self._parts.keep_counts(shard.number, summary, os.path.getsize(temporary))
-        sync(path.parent / HIDDEN)
-        sync(path.parent)
-        return summary
+            return Draft(shard, self._parts, summary, temporary, stack.pop_all())
 
     def close(self) -> None:
         """Release the device."""

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from accel_cli.errors import InputError
 from accel_cli.text.kinds import FOLDER_SUFFIXES, read_in_folders
-from accel_cli.text.remote import file_system, is_url, named_errors
+from accel_cli.text.urls import file_system, is_url, named_errors
 
 MANIFEST = os.path.join(".accel", "manifest.json")  # a folder that holds it is an output of accel
 

@@ -17,10 +17,11 @@ from accel_cli.text.files import LocalFile, Reader
 from accel_cli.text.jsonl import json_chunks
 from accel_cli.text.kinds import named_kind, packing
 from accel_cli.text.lines import line_chunks
-from accel_cli.text.remote import RemoteFile, is_url
+from accel_cli.text.remote import RemoteFile
 from accel_cli.text.separated import separated_chunks
-from accel_cli.text.spans import Span
+from accel_cli.text.span import Span
 from accel_cli.text.unpacking import unpacked, zstd
+from accel_cli.text.urls import is_url
 
 _WITH_COLUMNS = ("csv", "tsv", "jsonl", "parquet")
 

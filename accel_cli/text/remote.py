@@ -1,13 +1,10 @@
 """Inputs that lie elsewhere: s3://, gs:// and http(s):// through fsspec (extras `remote` and `gs`).
 
-Credentials are those of the environment, as the libraries behind fsspec look for them. A range of a
-file is read in blocks, several at once, in memory that has a bound.
+A range of a file is read in blocks, several at once, in memory that has a bound.
 """
 
 from __future__ import annotations
 
-import errno
-import io
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,88 +12,15 @@ from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from threading import Event
 from typing import Any, BinaryIO, cast
-from urllib.parse import urlsplit
 
-from accel_cli.errors import AccelError, InputError, UsageError
-from accel_cli.text.extras import imported
+from accel_cli.errors import InputError
+from accel_cli.text.fetched import Joined, Seekable
 from accel_cli.text.files import Reader
+from accel_cli.text.urls import file_system, named_errors, shown
 
-SCHEMES = ("s3", "gs", "http", "https")
 BLOCK = 8 << 20  # bytes of a request
 AHEAD = 4  # requests under way
 _PAUSES = (0.2, 1.0, 4.0)  # seconds, after each of which a request is made again
-_CONNECT, _READ = 30, 60  # seconds without an answer
-
-
-def is_url(path: str) -> bool:
-    """Whether a path names something elsewhere."""
-    return path.partition("://")[0] in SCHEMES and "://" in path
-
-
-def file_system(url: str) -> Any:
-    """The fsspec file system that holds `url`; AccelError where its extra is missing."""
-    scheme = url.partition("://")[0]
-    fsspec = imported("fsspec", "remote", url)
-    if scheme == "s3":
-        imported("s3fs", "remote", url)
-        timeouts = {"connect_timeout": _CONNECT, "read_timeout": _READ}
-        return fsspec.filesystem("s3", config_kwargs=timeouts, use_listings_cache=False)
-    if scheme == "gs":
-        imported("gcsfs", "gs", url)
-        return fsspec.filesystem("gs", use_listings_cache=False)
-    aiohttp = imported("aiohttp", "remote", url)
-    patience = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT, sock_read=_READ)
-    plain = {"Accept-Encoding": "identity"}  # packed on the way, ranges would be those of packed bytes
-    return fsspec.filesystem("http", client_kwargs={"timeout": patience, "trust_env": True}, headers=plain)
-
-
-def shown(url: str) -> str:
-    """A URL for messages: without user, password and query, which may be secrets."""
-    if not url.startswith("http"):
-        return url
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        raise UsageError(f"{url.partition('?')[0]} is no URL ({error}); check it") from error
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-
-
-@contextmanager
-def named_errors(place: str) -> Iterator[None]:
-    """Whatever fsspec and the libraries behind it raise, as InputError."""
-    try:
-        yield
-    except AccelError:
-        raise
-    except Exception as error:  # of four libraries, with no family in common
-        raise InputError(f"cannot read {place}: {_reason(error)}") from error
-
-
-def _reason(error: BaseException) -> str:
-    """What went wrong, and what to do about it."""
-    cause = error.__cause__
-    answered = isinstance(cause, OSError) or _too_slow(cause) or hasattr(cause, "status")
-    if cause is not None and answered and isinstance(error, FileNotFoundError):
-        return _reason(cause)  # fsspec says of every HTTP error that nothing was found
-    status = getattr(error, "status", None)
-    if isinstance(error, PermissionError) or status in (401, 403) or "Credentials" in type(error).__name__:
-        return "access is denied; check the credentials in the environment, and what they allow"
-    if isinstance(error, FileNotFoundError) or status == 404:
-        return "there is nothing of that name; check it"
-    if status is not None:
-        return f"the server answered {status}; check the name, or run again later"
-    if _too_slow(error):
-        return "no answer in time; check the network and run again"
-    if getattr(error, "errno", None) == errno.EBUSY:
-        return "it changed while it was read; run again"
-    text = str(error).strip().partition("\n")[0]
-    hidden = not text or "://" in text  # a URL may hold secrets
-    return f"{type(error).__name__ if hidden else text}; check the network and run again"
-
-
-def _too_slow(error: BaseException | None) -> bool:
-    """Whether it is a time-out, of which each library has its own."""
-    return isinstance(error, TimeoutError) or "Timeout" in type(error).__name__
 
 
 class RemoteFile:
@@ -219,74 +143,6 @@ class RemoteFile:
             raise InputError(
                 f"{self.place} changed while it was read ({self.fingerprint()}, then {now}); run again"
             )
-
-
-class Joined(io.RawIOBase):
-    """Blocks as one stream, which counts what is read."""
-
-    def __init__(self, blocks: Iterator[bytes], count: Callable[[int], None]) -> None:
-        self._blocks = blocks
-        self._count = count
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def read1(self, size: int = -1) -> bytes:
-        """At most `size` bytes of one block; nothing only at the end."""
-        self._fill()
-        return bytes(self._take(len(self._rest) if size < 0 else size))
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the front of `buffer`."""
-        self._fill()
-        taken = self._take(len(buffer))
-        buffer[: len(taken)] = taken
-        return len(taken)
-
-    def _fill(self) -> None:
-        if not self._rest:
-            self._rest = memoryview(next(self._blocks, b""))
-
-    def _take(self, size: int) -> memoryview:
-        taken, self._rest = self._rest[:size], self._rest[size:]
-        self._count(len(taken))
-        return taken
-
-
-class Seekable(io.RawIOBase):
-    """Ranges of `size` bytes as a file that can be read here and there."""
-
-    def __init__(self, read: Reader, size: int) -> None:
-        self._read = read
-        self._size = size
-        self._place = 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def tell(self) -> int:
-        """The place of the next byte."""
-        return self._place
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to a place, counted as `whence` says."""
-        self._place = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._size}[whence]
-        return self._place
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the front of `buffer`, all of it before the end of the file."""
-        stop = min(self._place + len(buffer), self._size)
-        data = self._read(self._place, stop) if stop > self._place else b""
-        buffer[: len(data)] = data
-        self._place += len(data)
-        return len(data)
 
 
 def _patiently(file: Any, start: int, stop: int, closing: Event) -> bytes:

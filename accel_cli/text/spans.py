@@ -1,23 +1,13 @@
-"""Parts of an input that can be read apart from each other: what a shard is made of."""
+"""Cutting an input into spans: what shards are made of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from accel_cli.text.readers import Source
+from accel_cli.text.readers import Source
+from accel_cli.text.span import Span
 
 _BLOCK = 64 << 10  # bytes read at a time in search of a line's end
-
-
-@dataclass(frozen=True)
-class Span:
-    """From `start` up to `stop`: bytes of a text or jsonl file, or row groups of a Parquet file."""
-
-    start: int
-    stop: int
 
 
 def spans(source: Source, size: int) -> list[Span | None]:

@@ -6,6 +6,8 @@ import fake_cupy
 import pytest
 
 from accel_cli.cuda import device as module
+from accel_cli.cuda.errors import DeviceFull
+from accel_cli.engines.open import free_on
 from accel_cli.errors import DeviceError, UsageError
 from accel_cli.model.config import PlanSpec
 from accel_cli.shards.devices import devices_of
@@ -49,6 +51,16 @@ def test_none_at_all(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "missing", lambda: "no driver")
     with pytest.raises(DeviceError, match="no driver"):
         devices_of(PlanSpec(), device)
+
+
+def test_one_without_memory_for_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(index: int) -> int:
+        raise fake_cupy.CUDARuntimeError("cudaErrorMemoryAllocation: out of memory")
+
+    monkeypatch.setattr("accel_cli.cuda.errors.cupy", fake_cupy.module)
+    monkeypatch.setattr("accel_cli.engines.open.free_memory", full)
+    with pytest.raises(DeviceFull, match=r"memory is full while asking how much is free: cudaErrorMemoryAll"):
+        free_on("cuda:0")
 
 
 def test_two_ways_of_saying_how_many() -> None:

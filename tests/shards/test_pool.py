@@ -12,7 +12,7 @@ import pytest
 from accel_cli.errors import AccelError, AccelWarning, DeviceError, InputError
 from accel_cli.pipeline import Summary
 from accel_cli.shards import processes
-from accel_cli.shards.child import Failed, Finished, Loaded, Progressed, Warned, WorkerError
+from accel_cli.shards.child import Failed, Finished, Loaded, Progressed, Warned, WorkerError, Written
 from accel_cli.shards.folder import OutputFolder
 from accel_cli.shards.job import Job
 from accel_cli.shards.process import WorkerProcess
@@ -89,7 +89,7 @@ def play(job: Job, folder: OutputFolder, monkeypatch: pytest.MonkeyPatch) -> Pla
 
 
 def well(device: str, number: int) -> Sequence[Any]:
-    return [Loaded(device), Progressed(1, 9), Finished(Summary(number))]
+    return [Loaded(device), Progressed(1, 9), Written(), Finished(Summary(number))]
 
 
 def test_shards_go_out_in_order_one_at_a_time(play: Play) -> None:
@@ -161,6 +161,41 @@ def test_workers_that_all_fail(play: Play) -> None:
     assert str(stage.error) == "one worker after the other fails; the last one: its worker died"
     assert len(stage.started) <= 6
     assert tally.written == {}
+
+
+def late(device: str, number: int) -> Sequence[Any]:
+    """A part is synced while the next shard is classified."""
+    before = [Finished(Summary(number - 1))] if number else [Loaded(device)]
+    return [*before, Written(), *([Finished(Summary(number))] if number == SHARDS[-1].number else [])]
+
+
+def test_the_next_shard_comes_while_a_part_is_synced(play: Play) -> None:
+    stage, tally = play(late, ["cuda:0"])
+    assert [number for _, number in stage.given] == [0, 1, 2, 3, 4, 5]
+    assert tally.written == {number: Summary(number) for number in range(6)}
+
+
+@pytest.mark.parametrize("syncing", [False, True])
+def test_of_two_shards_of_a_lost_worker_one_is_to_blame(play: Play, syncing: bool) -> None:
+    """The one that was classified, if it is not said that it was the other; that one is as new."""
+    lost = [Failed(WorkerError("bug"), syncing=True) if syncing else DIES]
+    seen: set[int] = set()
+
+    def say(device: str, number: int) -> Sequence[Any]:
+        first = number not in seen
+        seen.add(number)
+        if number == 2 and first:
+            return [Loaded(device), Written()]  # its part is never finished
+        return lost if number == 3 and first else well(device, number)
+
+    with pytest.warns(AccelWarning) as told:
+        stage, tally = play(say, ["cuda:0"])
+    assert [str(warning.message).partition(" ")[0] for warning in told] == [f"{2 if syncing else 3}.txt"]
+    assert [number for _, number in stage.given] == (
+        [0, 1, 2, 3, 3, 4, 5, 2] if syncing else [0, 1, 2, 3, 2, 4, 5, 3]
+    )
+    assert sorted(tally.written) == [0, 1, 2, 3, 4, 5]
+    assert tally.failures == []
 
 
 def test_a_bad_record_ends_the_run(play: Play) -> None:

@@ -17,9 +17,10 @@ import pytest
 from conftest import ROOT, clean_environment, command, needs_gpu
 from disks import mounted
 
-from accel_cli.errors import AccelWarning
+from accel_cli.errors import AccelWarning, OutputError
 from accel_cli.shards.folder import OutputFolder
 from accel_cli.shards.job import Job
+from accel_cli.shards.local import run_locally
 from accel_cli.shards.part import HIDDEN
 from accel_cli.shards.processes import run_processes
 from accel_cli.shards.shard import Shard, shards_of
@@ -132,6 +133,20 @@ def test_a_worker_that_is_killed_is_replaced(job: Job, folder: OutputFolder, une
     assert tally.failures == []
     assert sorted(tally.written) == [0, 1, 2]
     check_rows(folder.path, 4_000)
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_part_that_cannot_be_finished_ends_the_run(
+    job: Job, folder: OutputFolder, uneven: list[Shard], workers: int
+) -> None:
+    """All its rows are written, and the next shard is under way."""
+    (folder.path / HIDDEN / "part-000000.json").mkdir()
+    tally = Tally()
+    with pytest.raises(OutputError, match=r"part-000000.json is a folder; move it away, then go on with"):
+        run_locally(job, uneven, ["cpu"] * workers, tally, folder.lock)
+    assert 0 not in tally.written
+    assert not (folder.path / "part-000000.tsv").exists()
     assert multiprocessing.active_children() == []
 
 

@@ -10,7 +10,7 @@ from accel_cli.errors import UsageError
 from accel_cli.shards import shard as module
 from accel_cli.shards.shard import Shard, shards_of
 from accel_cli.text.readers import Source
-from accel_cli.text.spans import Span
+from accel_cli.text.span import Span
 
 
 def test_in_the_order_of_the_inputs(tmp_path: Path) -> None:

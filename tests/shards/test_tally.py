@@ -6,7 +6,7 @@ import pytest
 
 from accel_cli.shards.shard import Shard
 from accel_cli.shards.tally import ShardsFailed, Tally
-from accel_cli.text.spans import Span
+from accel_cli.text.span import Span
 
 SHARDS = [Shard(number, "a.txt", "text", None, Span(number * 10, number * 10 + 10)) for number in range(9)]
 

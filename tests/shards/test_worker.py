@@ -54,6 +54,16 @@ def test_again_changes_nothing(worker: ShardWorker, shards: list[Shard], folder:
     assert replace(kept, seconds=first.seconds) == first
 
 
+def test_a_draft_has_its_name_when_it_is_finished_and_is_gone_when_it_is_not(
+    worker: ShardWorker, shards: list[Shard], folder: OutputFolder
+) -> None:
+    drafts = [worker.write(shard) for shard in shards[:2]]
+    assert not any(name.startswith("part-") for name in names(folder))
+    assert drafts.pop().finish().sentences == len((folder.path / "part-000001.tsv").read_bytes().splitlines())
+    drafts.clear()
+    assert names(folder) == [f"{HIDDEN}/part-000001.json", "part-000001.tsv"]
+
+
 def test_a_bad_record_leaves_nothing(job: Job, folder: OutputFolder, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "good"}\n{\n')
     [shard] = shards_of([Source(str(tmp_path / "in.jsonl"))], 400)
