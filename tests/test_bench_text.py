@@ -137,10 +137,10 @@ class TestCheck:
 
     def test_either_of_two_labels_where_the_reference_is_too_near_to_tell(self) -> None:
         truth = Truth(np.array([[1.0, 1.001], [1.0, 2.0]]))
-        assert text_suite._wrong(np.array([0, 1], np.int32), truth, 1e-2) is None
-        assert text_suite._wrong(np.array([0, 1], np.int32), truth, 1e-4) == 0
-        assert text_suite._wrong(np.array([1, 0], np.int32), truth, 1e-2) == 1
-        assert text_suite._wrong(np.array([1, -1], np.int32), truth, 1e9) == 1
+        assert text_suite.first_wrong(np.array([0, 1], np.int32), truth, 1e-2) is None
+        assert text_suite.first_wrong(np.array([0, 1], np.int32), truth, 1e-4) == 0
+        assert text_suite.first_wrong(np.array([1, 0], np.int32), truth, 1e-2) == 1
+        assert text_suite.first_wrong(np.array([1, -1], np.int32), truth, 1e9) == 1
 
 
 def test_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,7 +229,7 @@ def test_peers_that_are_not_here_are_said_once_and_left_out(
         (("--suite", "text", "--stages"), "--stages: with --suite text whole files are classified"),
         (("--suite", "text", "--workers", "2"), "--workers 2: with --suite text"),
         (("--suite", "text", "--serve"), "--suite text: with --serve only a server"),
-        (("--bytes", "1M"), "--bytes 1048576: only --suite text repeats sentences into a file; leave it out"),
+        (("--bytes", "1M"), "--bytes 1048576: heeded only with --suite scaling or --suite text; say "),
         (("--peer", "fasttext"), "--peer fasttext: it is another model, and reads text; say --suite text"),
         (("--peer", "torch", "--peer", "torch-folded"), "only --suite text has several; say one of them"),
     ],

@@ -171,7 +171,7 @@ def test_a_file_says_all_that_was_found() -> None:
 def test_the_batch_and_streams_of_a_plan_are_those_that_were_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "choose", lambda device: device)
     monkeypatch.setattr(engines, "facts", lambda index: DEVICE)
-    monkeypatch.setattr(engines, "free_memory", lambda index: DEVICE.memory)
+    monkeypatch.setattr(engines, "free_on", lambda device: DEVICE.memory)
     config = Config("school", networks.NOWHERE, networks.SCHOOL, PlanSpec(convolution="implicit"))
     usual = engines.plan_for(config, "cuda:0")
     path = own_file(DEVICE)

@@ -86,7 +86,7 @@ class _Bench:
     ) -> None:
         self._config, self._classifier, self._sentences = config, classifier, sentences
         self._place, self._tell = place, tell
-        self._names = _written(classifier.labels)
+        self._names = written_labels(classifier.labels)
         self._weights = obtain_weights(config.model)  # its own copy, which no engine has touched
         batch = self._sample(classifier.plan.batch)
         self._truth: Truth = truth(config.model, self._weights, classifier.plan, batch)
@@ -166,7 +166,7 @@ class _Bench:
             raise AccelError(
                 f"not timed, because {text.sentences} lines gave {len(labels)} rows; please report this"
             )
-        wrong = _wrong(labels, self._truth, TOLERANCE[self._classifier.plan.precision])
+        wrong = first_wrong(labels, self._truth, TOLERANCE[self._classifier.plan.precision])
         if wrong is not None:
             raise AccelError(
                 f"not timed, because row {wrong + 1} has another label than the float64 reference. Run"
@@ -191,14 +191,14 @@ class _Bench:
         return HuggingFace(spec, vocabulary, network, error, self._names, folder)
 
 
-def _written(labels: Sequence[str]) -> list[bytes]:
+def written_labels(labels: Sequence[str]) -> list[bytes]:
     """The labels as they stand in rows."""
     nothing = np.zeros((len(labels), len(labels)), dtype=np.float32)
     each = Predictions(nothing, nothing, np.arange(len(labels), dtype=np.int32))
     return TextFormatter("tsv", ["label"], labels).rows(TextChunk([], 1), each).splitlines()
 
 
-def _wrong(labels: Ints, truth: Truth, tolerance: float) -> int | None:
+def first_wrong(labels: Ints, truth: Truth, tolerance: float) -> int | None:
     """The first row whose label is not the reference's; either will do where two logits are too near."""
     for row, (label, logits) in enumerate(zip(labels, truth.logits, strict=False)):
         best = logits.max()

@@ -26,8 +26,8 @@ from accel_cli.text.formatters import LAYOUTS, formatter_of
 from accel_cli.text.inputs import expanded
 from accel_cli.text.kinds import KINDS
 from accel_cli.text.readers import Source, default_inputs
-from accel_cli.text.remote import is_url
 from accel_cli.text.rows import FIELDS, Formatter
+from accel_cli.text.urls import is_url
 from accel_cli.text.writers import opened_output
 
 

@@ -27,7 +27,7 @@ from accel_cli.shards.part import Parts, total
 from accel_cli.shards.shard import Shard, shards_of
 from accel_cli.shards.tally import Tally
 from accel_cli.text.readers import Source
-from accel_cli.text.remote import is_url
+from accel_cli.text.urls import is_url
 from accel_cli.text.writers import opened_output
 
 # Bytes of a shard: seconds of work, so that a run that is cut short loses little.
