@@ -12,6 +12,7 @@ from accel_cli.kernels.tensor_tile import Source, geometry, tensor_kernel
 
 KERNEL = tensor_kernel("wgmma_gemm", "sm_90a")
 _BARRIER_BYTES = 8  # two a stage
+_BESIDE = 4  # values of a row that a tile's end may read, in fp32, beside a bias for each column
 _WIDTHS = (64, 128, 192, 256)
 # With more there are spills, or products that wait for each other, as the compiler says.
 _TALL, _ROWS = 2, 256
@@ -58,7 +59,8 @@ class WgmmaTile:
     def shared_bytes(self, split: bool) -> int:
         """Shared memory of a block."""
         stage = (2 if split else 1) * (self.rows + self.columns) * ROW_BYTES
-        return self.stages * (stage + 2 * _BARRIER_BYTES)
+        beside = self.groups * 4 * (self.columns + self.tall * 16 * _BESIDE) * 4  # of each warp
+        return self.stages * (stage + 2 * _BARRIER_BYTES) + beside
 
     def grid(self, rows: int, columns: int, batch: int) -> tuple[int, int, int]:
         """Whole clusters, and no more blocks than there are tiles; z is the batch."""

@@ -51,6 +51,25 @@ def test_a_block_makes_many_tiles(backend: Backend, depth: int) -> None:
     check(p.run(backend, ONE_BLOCK), p.expected() + p.bias, EXACT)
 
 
+# Tiles of fewer steps than the groups end by themselves, of as many as there are stages, and of more.
+@pytest.mark.parametrize(("groups", "stages", "cluster"), [(2, 2, 1), (2, 5, 2), (3, 4, 1)])
+@pytest.mark.parametrize("depth", [64, 128, 448])
+def test_groups_end_their_tiles_in_turn(
+    backend: Backend, groups: int, stages: int, cluster: int, depth: int
+) -> None:
+    p = Product(FP16, 430, 70, depth)
+    tile = WgmmaTile(groups, 1, 64, stages, cluster, blocks=cluster)
+    check(p.run(backend, tile), p.expected() + p.bias, EXACT)
+
+
+def test_groups_of_one_block_pool_and_weigh_their_own_rows(backend: Backend) -> None:
+    tile = WgmmaTile(2, 1, 64, 3, blocks=1)
+    c = Convolution(FP16, LENGTHS * 4, 3, 64, 70)
+    check(c.run_windows(backend, tile), c.expected(), EXACT)
+    p = Experts(FP16, 197, 17, 4, 20)
+    check(p.weighed(backend, tile, Output.FP32, relu=False), p.expected_weighed(relu=False), EXACT)
+
+
 def test_tiles_in_two_bands(backend: Backend) -> None:
     p = Product(FP16, 16 * 64 + 1, 70, 5)
     check(p.run(backend, WgmmaTile(1, 1, 64, 2, blocks=3)), p.expected() + p.bias, EXACT)
@@ -169,6 +188,13 @@ def test_weighs_the_experts(backend: Backend, experts: int, hidden: int, output:
     p = Experts(FP16, 67, hidden, experts, 20)
     got = values(p.weighed(backend, ONE_BLOCK, output, relu), output)
     check(got, p.expected_weighed(relu), 1e-3 if output == Output.FP16 else EXACT)
+
+
+@pytest.mark.extras
+def test_weighs_the_experts_of_packed_rows(backend: Backend) -> None:
+    p = Experts(FP16, 67, 17, 4, 20)
+    plain = p.weighed(backend, ONE_BLOCK, Output.FP16, True)
+    assert np.array_equal(p.weighed(backend, ONE_BLOCK, Output.FP16, True, Source.PACKED), plain)
 
 
 @pytest.mark.parametrize(("operands", "output"), SHORTCUTS, ids=str)
