@@ -16,6 +16,7 @@ from accel_cli.engines.open import open_engine
 from accel_cli.errors import AccelError, UsageError
 from accel_cli.model.config import Config, load_config
 from accel_cli.model.inputs import embedding_batch, token_batch
+from accel_cli.stages import Staged, unwatched
 from accel_cli.text.tokenizer import Encoded, Tokenizer
 from accel_cli.text.vocabulary import load_vocabulary
 
@@ -58,13 +59,16 @@ class Classifier:
     after it was loaded (start such processes with the `spawn` method, and load there).
     """
 
-    def __init__(self, config: Config, device: str = "auto", *, embeddings: bool = False) -> None:
+    def __init__(
+        self, config: Config, device: str = "auto", *, embeddings: bool = False, staged: Staged = unwatched
+    ) -> None:
         spec = config.model
         self.config = config
         self.tokenizer = Tokenizer(
             load_vocabulary(spec.vocabulary, spec.vocabulary_size), spec.min_tokens, spec.max_tokens
         )
-        self.engine = open_engine(config, device, embeddings=embeddings)
+        staged("vocabulary")
+        self.engine = open_engine(config, device, embeddings=embeddings, staged=staged)
         self._embeddings = embeddings
         self._closed = False
         self._names = np.array(spec.labels)

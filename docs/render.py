@@ -14,13 +14,15 @@ A marker is one line, and all between it and the line `<!-- end -->` is rewritte
 
 First word: `results` for the rows of a file, `stages` for its stages, `bounds` for what bounds them, `limits`
 for what they are held against, `ladder` for the rungs of a ladder,
+`startup` for the stages of `accel info --startup`, `latency` for the ways of `accel bench --suite latency`,
 `serve` for the ways to ask a server, `soak` for how it stood an overload, `resources`, `fleets` and `tails`
-for the parts of `accel plan-scale`, a line each; `text` for the programs of `accel bench --suite text`;
+for the parts of `accel plan-scale`, a line each; `text` for the programs of `accel bench --suite text`,
+`scaling` for the devices of `--suite scaling`, `shards` for the ways of `--suite shards`;
 `memory`, `threads`, `banks`, `softmax` and `roofline` for the rows of an experiment of docs/lab.md. Then the
 file, or several with commas, from the top of the repository. Then filters: key=value, or key=one,other. Then
 the columns, each as key: heading; without any, the usual ones. A key that a row lacks is looked up in the
 whole file, with dots: `machine.cpu`. `picture` shows a file. Of a ladder, a server or a picture that is not
-there nothing is shown; of a text or an experiment, that it was not measured yet.
+there nothing is shown; of a start, a latency, a suite or an experiment, that it was not measured yet.
 """
 
 from __future__ import annotations
@@ -36,9 +38,15 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LADDER, PICTURES = "docs/results/ladder-h200.json", ("docs/ladder.png", "docs/ladder.svg")
+SCALING, SCALED = (
+    ("docs/results/scaling-h200.json", "docs/results/scaling-school-h200.json"),
+    "docs/scaling.svg",
+)
 LAB = ("memory", "threads", "banks", "softmax", "roofline")
 LISTS = {
     "results": "rows",
+    "startup": "rows",
+    "latency": "rows",
     "stages": "stages",
     "bounds": "bounds",
     "limits": "bounds",
@@ -48,17 +56,22 @@ LISTS = {
     "fleets": "fleets",
     "tails": "tails",
     "text": "rows",
+    "scaling": "rows",
+    "shards": "rows",
     **dict.fromkeys(LAB, "rows"),
 }
 # what is shown in place of a file that is not there
 MAY_LACK = {
     **dict.fromkeys(("ladder", "serve", "soak"), ()),
-    **dict.fromkeys(("text", *LAB), ("Not measured yet.",)),
+    **dict.fromkeys(("startup", "latency", "text", "scaling", "shards", *LAB), ("Not measured yet.",)),
 }
 USUAL = {
     "results": "program: Program | clock: Clock | input: Input | warm: Warm | n: n"
     " | sentences_per_s: Sentences/s | slowest: Slowest | fastest: Fastest | x_peer: x peer"
     " | max_error: Largest error",
+    "startup": "stage: Stage | seconds: Seconds | percent: % | note: What",
+    "latency": "program: Program | input: Input | n: Sentences, one at a time | median_us: Median, us"
+    " | p90_us: p90, us | p99_us: p99, us | max_error: Largest error",
     "stages": "stage: Stage | seconds: Seconds | percent: % | gflop_per_s: GFLOP/s | gb_per_s: GB/s",
     "bounds": "stage: Stage | us: us | percent: % | launches: Launches | bound: Bound"
     " | percent_of_bound: % of it",
@@ -85,6 +98,13 @@ USUAL = {
     " | bytes: Bytes of text | seconds: Seconds | seconds_fastest: Fastest | seconds_slowest: Slowest"
     " | sentences_per_s: Sentences/s | gb_per_s: GB/s of text | max_error: Largest error"
     " | agree_percent: % as accel's",
+    "shards": "way: Way | seconds: Seconds | sentences_per_s: Sentences/s | mb_per_s: MB/s"
+    " | cost_percent: % more time",
+    "scaling": "engine: Engine | devices: Devices | workers: Workers | seconds: Seconds"
+    " | start_seconds: Of them start | sentences_per_s: Sentences/s"
+    " | steady_sentences_per_s: Steady: sentences/s | steady_slowest: Slowest | steady_fastest: Fastest"
+    " | steady_gb_per_s: Steady: GB/s | steady_x_one: x one device | scaling_per_device: A device"
+    " | percent_inside: % inside",
     "memory": "bytes: Bytes | direction: Direction | memory: Memory | us: us | us_min: Fastest"
     " | us_max: Slowest | gb_per_s: GB/s | x_pageable: x pageable",
     "threads": "order: Order | apart_bytes: Lanes apart, bytes | sectors: Sectors a load"
@@ -271,12 +291,15 @@ def stale(root: Path) -> Iterator[tuple[Path, str]]:
 
 
 def draw(root: Path) -> None:
-    """Write the ladder's picture, once for each ending, from its figures."""
+    """Write the ladder's picture, once for each ending, from its figures, and that of several GPUs."""
     from accel_cli.bench.picture import drawn
+    from accel_cli.bench.scaling_picture import scaling_drawn
 
     document = _load(root / LADDER)
     for name in PICTURES:
         (root / name).write_bytes(drawn(document, Path(name).suffix))
+    if measured := [_load(root / name) for name in SCALING if (root / name).exists()]:
+        (root / SCALED).write_bytes(scaling_drawn(measured, Path(SCALED).suffix))
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:

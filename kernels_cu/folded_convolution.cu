@@ -9,6 +9,7 @@
 //   scale     float32 [kinds, filters]      read with TABLE_FIXED only; others have no scale
 //   after     float32 [kinds, filters]      the bias, and with TABLE_FIXED what was the lowest of each tap
 //   features  OUTPUT  [sentences, pitch]    the first kinds * filters of each row are written; see tensor_types.cuh
+//                     with PACKED as packed_place.cuh has it; pitch is then the rows rounded up to 8
 //
 // A NaN among a window's values makes a NaN of the feature. Each value of a row is read once: what bounds this is how
 // many of the reads miss the caches. A group of LANES threads reads a row, 16 bytes each; SPREAD groups share the
@@ -17,14 +18,15 @@
 // and `pitch` are multiples of VECTOR.
 // Grid: sentences, then slices: all processors work on one slice, whose words the caches hold; the last kind first.
 #include "folded_sums.cuh"
-#include "tensor_types.cuh"
+#include "packed_place.cuh"
 
 #if !defined(WIDTHS) || !defined(SPREAD) || !defined(AT_ONCE) || !defined(CHUNK) || !defined(ALIGNED)
 #error "WIDTHS, SPREAD, AT_ONCE, CHUNK or ALIGNED not defined"
 #endif
-#if !defined(THREADS) || !defined(BLOCKS)
-#error "THREADS or BLOCKS not defined"
+#if !defined(THREADS) || !defined(BLOCKS) || !defined(PACKED)
+#error "THREADS, BLOCKS or PACKED not defined"
 #endif
+static_assert(!PACKED || (ALIGNED && VECTOR <= PIECE), "a thread's filters lie in one piece");
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 900
 constexpr int HELD = BLOCKS;
@@ -160,7 +162,8 @@ folded_convolution(const int* __restrict__ ids, const int* __restrict__ offsets,
     const int filter = slice * SLICE + lane * VECTOR;
     if (sentence >= sentences || threadIdx.x % MEMBERS >= LANES || filter >= filters) return;
     const int column = kind * filters + filter;
-    Y* const out = reinterpret_cast<Y*>(features) + static_cast<long long>(sentence) * pitch + column;
+    Y* const out = reinterpret_cast<Y*>(features) + (PACKED ? packed_place(sentence, column, pitch)
+                                                            : static_cast<long long>(sentence) * pitch + column);
 #if ALIGNED
     const Piece<float> factors = *reinterpret_cast<const Piece<float>*>(scale + column);  // gone if there is no scale
     const Piece<float> addends = *reinterpret_cast<const Piece<float>*>(after + column);

@@ -1,6 +1,7 @@
 // Skinny: v[m, n] = bias[n] + sum_k a[m, k] * weight[n, k], for a handful of columns: the gate, the labels.
 //
 //   a       INPUT   [rows, pitch]      the first `depth` of each row are read; see stored_values.cuh
+//                   with PACKED as packed_place.cuh has it; pitch is then the rows rounded up to 8
 //   weight  float32 [OUTPUTS, depth]
 //   bias    float32 [OUTPUTS]
 //   y       float32 [rows, OUTPUTS]    written whole: v; with EPILOGUE_SOFTMAX softmax(v)
@@ -12,6 +13,7 @@
 // ALIGNED says that `pitch` and `depth` are multiples of VECTOR; `a` and `weight` begin at multiples of 16 bytes.
 #include "row.cuh"
 #include "stored_values.cuh"
+#include "packed_place.cuh"
 
 #define EPILOGUE_STORE 0
 #define EPILOGUE_SOFTMAX 1
@@ -20,9 +22,10 @@
 #if !defined(THREADS) || !defined(WARPS) || !defined(ROWS)
 #error "THREADS, WARPS or ROWS not defined"
 #endif
-#if !defined(OUTPUTS) || !defined(EPILOGUE)
-#error "OUTPUTS or EPILOGUE not defined"
+#if !defined(OUTPUTS) || !defined(EPILOGUE) || !defined(PACKED)
+#error "OUTPUTS, EPILOGUE or PACKED not defined"
 #endif
+static_assert(!PACKED || ALIGNED, "whole pieces");
 
 constexpr int TEAM = WARPS * 32;
 constexpr int TEAMS = THREADS / TEAM;
@@ -75,16 +78,18 @@ skinny(const unsigned char* __restrict__ a, const float* __restrict__ weight, co
     const int team = threadIdx.x / TEAM;
     const int member = threadIdx.x % TEAM;
     const long long first = (static_cast<long long>(blockIdx.x) * TEAMS + team) * ROWS;
-    const Y* values[ROWS];
+    const Y* const values = reinterpret_cast<const Y*>(a);
+    long long row_of[ROWS];
 #pragma unroll
-    for (int r = 0; r < ROWS; ++r) {
-        values[r] = reinterpret_cast<const Y*>(a) + (first + r < rows ? first + r : rows - 1) * pitch;
-    }
+    for (int r = 0; r < ROWS; ++r) row_of[r] = first + r < rows ? first + r : rows - 1;
     float sums[SUMS] = {};
     for (int k = member * VECTOR; k < depth; k += TEAM * VECTOR) {
         float x[ROWS][VECTOR];
 #pragma unroll
-        for (int r = 0; r < ROWS; ++r) read_values(values[r] + k, low, x[r], depth - k);
+        for (int r = 0; r < ROWS; ++r) {
+            const long long place = PACKED ? packed_place(row_of[r], k, pitch) : row_of[r] * pitch + k;
+            read_values(values + place, low, x[r], depth - k);
+        }
 #pragma unroll
         for (int n = 0; n < OUTPUTS; ++n) {
             float w[VECTOR];

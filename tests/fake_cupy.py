@@ -136,6 +136,8 @@ def asnumpy(values: Any) -> np.ndarray:
 class Device:
     """A device as a context."""
 
+    pci_bus_id = "0000:00:00.0"
+
     def __init__(self, index: int) -> None:
         self.index = index
 
@@ -175,6 +177,7 @@ def module() -> Any:
     """What `import cupy` gives: a new one, whose functions a test may replace."""
     pool = SimpleNamespace(free_all_blocks=lambda: None, free_bytes=lambda: 0)
     return SimpleNamespace(
+        __version__="14.2.0",
         empty=empty,
         asarray=asarray,
         asnumpy=asnumpy,

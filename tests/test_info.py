@@ -138,8 +138,8 @@ def test_what_is_no_device(accel: Accel) -> None:
 
 
 STAGES = (
-    *("Python", "imports", "configuration", "vocabulary", "device", "weights", "engine", "first batch"),
-    *("first label", "second batch"),
+    *("Python", "imports", "configuration", "vocabulary", "device", "weights", "layers", "first batch"),
+    *("first label", "second batch", "loading", "but for weights"),
 )
 
 
@@ -150,9 +150,35 @@ def test_where_the_time_of_a_start_goes(accel: Accel) -> None:
     assert heading.split() == ["stage", "seconds", "share"]
     assert tuple(row[:15].strip() for row in rows) == STAGES
     seconds = [float(row[15:23]) for row in rows]
-    assert sum(seconds[:-2]) == pytest.approx(seconds[-2], abs=0.01)  # each is rounded to milliseconds
+    assert sum(seconds[:-4]) == pytest.approx(seconds[-4], abs=0.01)  # each is rounded to milliseconds
+    assert sum(seconds[3:7]) == pytest.approx(seconds[-2], abs=0.01)
+    assert seconds[-2] - seconds[5] == pytest.approx(seconds[-1], abs=0.01)
     assert rows[4].endswith("cpu")
-    assert rows[-2].endswith("100%")
+    assert rows[-4].endswith("100%")
+
+
+def test_the_figures_of_a_start(accel: Accel, tmp_path: Path) -> None:
+    path = tmp_path / "startup.json"
+    done = accel("info", "--startup", "--device", "cpu", "--json", path)
+    assert done.returncode == 0, done.stderr.decode()
+    found = json.loads(path.read_text())
+    assert {"machine", "versions", "commit", "date", "plan", "clock"} <= found.keys()
+    assert (found["suite"], found["config"], found["device"]) == ("startup", "tiny", "cpu")
+    assert (found["kernels_loaded"], found["kernels_compiled"], found["ready_kernels"]) == (0, 0, False)
+    rows = {row["stage"]: row["seconds"] for row in found["rows"]}
+    assert tuple(rows) == STAGES[:8]
+    assert sum(rows.values()) == pytest.approx(found["first_label_seconds"], abs=1e-4)
+    loading = sum(rows[name] for name in STAGES[3:7])
+    assert loading == pytest.approx(found["load_seconds"], abs=1e-4)
+    assert loading - rows["weights"] == pytest.approx(found["load_seconds_without_weights"], abs=1e-4)
+    again = accel("info", "--startup", "--device", "cpu", "--json", path)
+    assert again.returncode == 1
+    assert b"exists already" in again.stderr
+
+
+def test_figures_are_those_of_a_start(said: Any) -> None:
+    with pytest.raises(UsageError, match=r"--json figures\.json: only a start has figures"):
+        said("--json", "figures.json")
 
 
 def test_a_start_that_fails(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,7 +192,7 @@ def test_a_start_imports_what_this_process_would(
 ) -> None:
     (tmp_path / "click.py").write_text("raise SystemExit('of the folder')")
     monkeypatch.chdir(tmp_path)
-    assert startup.fresh_start(str(tiny_path), "cpu", {})[-1].name == "second batch"
+    assert startup.fresh_start(str(tiny_path), "cpu", {})["config"] == "tiny"
 
 
 def test_what_is_wrong_is_said_by_the_process_that_is_measured(
@@ -185,7 +211,8 @@ def test_a_start_and_a_plan_are_two_things(said: Any) -> None:
 
 def test_a_start_imports_no_more_than_it_needs(tiny_path: Path) -> None:
     program = (
-        "import sys; from accel_cli.commands.startup import stages; stages(0, 0, sys.argv[1], 'cpu', {});"
+        "import sys; from accel_cli.commands import startup; startup._report = lambda *_: {};"
+        " startup.start(0, 0, sys.argv[1], 'cpu', {});"
         " print(*sys.modules)"
     )
     done = subprocess.run(

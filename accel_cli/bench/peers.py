@@ -145,6 +145,17 @@ class PyTorch:
             result[order] = torch.cat(found).cpu().numpy()
         return result
 
+    def prepared(self, sentences: TokenBatch) -> Callable[[], Floats]:
+        """A call from the ids of a few sentences in host memory to their logits there, in sorted order."""
+        torch, bucket = self._torch, self._bucket(sentences.take(np.argsort(sentences.lengths)))
+
+        def ask() -> Floats:
+            with torch.inference_mode():
+                found: Floats = self._network(bucket.ids.to(self._device), bucket.masks).cpu().numpy()
+                return found
+
+        return ask
+
     def device_seconds(self) -> float:
         """Seconds on the CUDA device from ids there to logits there."""
         torch = self._torch

@@ -12,6 +12,7 @@ from accel_cli.bench.profile import Profile
 from accel_cli.bench.work import Work
 from accel_cli.engines.base import Plan
 from accel_cli.provenance import provenance
+from accel_cli.stages import StartStage, seconds
 
 # What is inside each clock, by clock and input.
 CLOCKS = {
@@ -99,13 +100,18 @@ class Report:
     tokens: int
     bytes: int  # of the sentences as lines, their ends included
     checked: int
-    load_seconds: float
+    load: list[StartStage]
     rows: list[Row]
     stages: list[Stage]
     gpu: Any = None  # cuda.device.DeviceFacts
     programs: tuple[str, ...] = ()  # the peers, each as name and version
     profile: Profile | None = None
     bounds: Bounds | None = None
+
+    @property
+    def load_seconds(self) -> float:
+        """Of all that it took to load the model, the weights included."""
+        return seconds(self.load)
 
     def as_json(self) -> dict[str, Any]:
         """The report as it is published."""
@@ -121,6 +127,8 @@ class Report:
             },
             "checked_sentences": self.checked,
             "load_seconds": short(self.load_seconds),
+            "load_seconds_without_weights": short(seconds(self.load, "weights")),
+            "load": [stage.as_json(self.load_seconds) for stage in self.load],
             "clocks": CLOCKS,
             "rows": [row.as_json() for row in self.rows],
             "stages": [stage.as_json() for stage in self.stages],

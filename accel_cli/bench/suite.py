@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from accel_cli.errors import AccelError
 from accel_cli.model.config import Config
 from accel_cli.model.generate import obtain_weights
 from accel_cli.pipeline import Pipeline
+from accel_cli.stages import StageClock, StartStage
 from accel_cli.text.readers import Source
 from accel_cli.text.rows import TextFormatter
 
@@ -39,8 +39,8 @@ _COLD = 32  # sentences of the cold row
 class Job:
     """What to measure: `count` sentences, of the file `path` or of `tokens` generated words on average.
 
-    `peer` names a program to compare with; `profile` asks for the time of each kernel as well, `stages` for
-    what bounds each stage.
+    `law` is how those are drawn. `peer` names a program to compare with; `profile` asks for the time of each
+    kernel as well, `stages` for what bounds each stage.
     """
 
     count: int
@@ -50,16 +50,18 @@ class Job:
     tokens: int = TOKENS
     profile: bool = False
     stages: bool = False
+    law: str = "zipf"
 
 
 def run(config: Config, device: str, job: Job, tell: Callable[[str], None]) -> Report:
     """Measure a configuration on `device`. Raises AccelError, before any timing if a result is wrong."""
     if job.peer:
         require_torch()
-    sentences = obtain_sentences(config.model, job.path, job.count, job.tokens)
-    begin = time.perf_counter()
-    with Classifier(config, device) as classifier:
-        loaded = time.perf_counter() - begin
+    sentences = obtain_sentences(config.model, job.path, job.count, job.tokens, job.law)
+    clock = StageClock()
+    with Classifier(config, device, staged=clock) as classifier:
+        clock.note("device", classifier.plan.device)
+        loaded = clock.with_kernels(getattr(classifier.engine, "loading", None))
         cold, predictions = _cold(classifier, sentences)
         tell(f"{classifier.plan}")
         return _Bench(config, classifier, sentences, job, tell).report(loaded, cold, predictions)
@@ -103,7 +105,7 @@ class _Bench:
             tell(f"preparing {job.peer}")
             self._peers = peers(job.peer, config.model, weights, self._plan, _joined(self._batches), tell)
 
-    def report(self, loaded: float, cold: measure.Timing, predictions: Predictions) -> Report:
+    def report(self, loaded: list[StartStage], cold: measure.Timing, predictions: Predictions) -> Report:
         """Warm up, check each way's own result, then measure."""
         limits = self._limits() if self._job.stages else None  # first, as much can be missing for it
         plan, spec = self._plan, self._config.model
@@ -130,7 +132,7 @@ class _Bench:
             tokens=sum(len(batch.ids) for batch in self._batches),
             bytes=sum(len(line) + 1 for line in self._sentences.lines),
             checked=len(self._truth),
-            load_seconds=loaded,
+            load=loaded,
             rows=_against_peers(rows),
             stages=_stages(stage_times, works),
             gpu=getattr(self._engine, "device", None),

@@ -24,14 +24,26 @@ _PACKAGES = ("numpy", "safetensors", "cupy-cuda13x", "cupy-cuda12x")
 @option(
     "--startup", is_flag=True, help="Print where the time until the first label goes, in a fresh process."
 )
+@option("--json", "report", metavar="FILE", help="With --startup: write all figures to a file.")
+@option("--overwrite", is_flag=True, help="Replace a file of figures that exists.")
 @model_options
 @plan_options
-def command(only_plan: bool, startup: bool, config: str, device: str, **plan: Any) -> None:
+def command(
+    only_plan: bool,
+    startup: bool,
+    report: str | None,
+    overwrite: bool,
+    config: str,
+    device: str,
+    **plan: Any,
+) -> None:
     """Show versions, devices and the plan that would be used, and why."""
     if startup and only_plan:
         raise UsageError("--startup and --plan print different things; leave one of them out")
+    if report is not None and not startup:
+        raise UsageError(f"--json {report}: only a start has figures; say --startup too, or leave it out")
     if startup:
-        show_startup(config, device, plan)
+        show_startup(config, device, plan, report, overwrite)
         return
     loaded = configured(config, **plan)
     chosen = plan_for(loaded, device)

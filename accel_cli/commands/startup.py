@@ -6,14 +6,20 @@ import json
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from contextlib import ExitStack
 from typing import Any
 
 import click
 
 from accel_cli.errors import AccelError
+from accel_cli.stages import StageClock, StartStage, seconds
 
 _TEXT = b"What a lovely film."
+_LOADING = ("vocabulary", "device", "weights", "layers", "memory", "kernels")
+_CLOCK = (
+    "the wall clock of one new process, from the call that makes it to the label of one sentence; how much of"
+    " the files was in the page cache is not known"
+)
 # Nothing of accel is imported before the clock is read, nor from the current folder, where `-c` looks first.
 _PROGRAM = (
     "import sys, time; now = time.monotonic(); sys.path[:] = {path};"
@@ -21,36 +27,41 @@ _PROGRAM = (
 )
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A part of the start, the seconds it took, and what happened in it, if that varies."""
-
-    name: str
-    seconds: float
-    note: str = ""
-
-
 class StartupFailed(AccelError):
     """The process that was measured came to no label."""
 
 
-def show_startup(config: str, device: str, plan: dict[str, Any]) -> None:
-    """Print the stages of a start; `plan` is laid over the configuration's."""
-    *stages, second = fresh_start(config, device, plan)
-    total = sum(stage.seconds for stage in stages)
-    click.echo(f"{'stage':<15}{'seconds':>8}{'share':>7}")
-    for stage in stages:
-        share = f"{stage.seconds / total:.0%}"
-        click.echo(f"{stage.name:<15}{stage.seconds:>8.3f}{share:>7}  {stage.note}".rstrip())
-    click.echo(f"{'first label':<15}{total:>8.3f}{'100%':>7}")
-    click.echo(f"{second.name:<15}{second.seconds:>8.3f}")
+def show_startup(
+    config: str, device: str, plan: dict[str, Any], report: str | None = None, overwrite: bool = False
+) -> None:
+    """Measure a start, print its stages, and write them to the file `report` if there is one.
 
-
-def fresh_start(config: str, device: str, plan: dict[str, Any]) -> list[Stage]:
-    """The stages of a start in a process of its own, from the call that makes it; StartupFailed if it fails.
-
-    The last one is the second batch, after the first label.
+    `plan` is laid over the configuration's.
     """
+    from accel_cli.text.writers import opened_output
+
+    with ExitStack() as stack:
+        file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
+        found = fresh_start(config, device, plan)
+        if report != "-":
+            _show(found)
+        if file is not None:
+            file.write((json.dumps(found, indent=1, allow_nan=False) + "\n").encode())
+
+
+def _show(found: dict[str, Any]) -> None:
+    click.echo(f"{'stage':<15}{'seconds':>8}{'share':>7}")
+    for row in found["rows"]:
+        share = f"{row['percent']:.0f}%"
+        click.echo(f"{row['stage']:<15}{row['seconds']:>8.3f}{share:>7}  {row['note']}".rstrip())
+    click.echo(f"{'first label':<15}{found['first_label_seconds']:>8.3f}{'100%':>7}")
+    click.echo(f"{'second batch':<15}{found['second_batch_seconds']:>8.3f}")
+    click.echo(f"{'loading':<15}{found['load_seconds']:>8.3f}")
+    click.echo(f"{'but for weights':<15}{found['load_seconds_without_weights']:>8.3f}")
+
+
+def fresh_start(config: str, device: str, plan: dict[str, Any]) -> dict[str, Any]:
+    """What a start in a process of its own found, from the call that makes it; StartupFailed if it fails."""
     asked = {"begin": time.monotonic(), "config": config, "device": device, "plan": plan}
     words = [sys.executable, "-c", _PROGRAM.format(path=sys.path), json.dumps(asked)]
     done = subprocess.run(words, stdout=subprocess.PIPE, check=False)
@@ -58,71 +69,65 @@ def fresh_start(config: str, device: str, plan: dict[str, Any]) -> list[Stage]:
         raise SystemExit(done.returncode)  # it has said why
     if done.returncode:
         raise StartupFailed(f"signal {-done.returncode} killed the process that was measured; run again")
-    return [Stage(**values) for values in json.loads(done.stdout)]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
-def stages(begin: float, now: float, config: str, device: str, plan: dict[str, Any]) -> list[Stage]:
-    """Start as `accel run` does; the process was made at `begin` and came to life `now`, on one clock."""
-    clock = _Clock(now)
+def start(begin: float, now: float, config: str, device: str, plan: dict[str, Any]) -> dict[str, Any]:
+    """Start as `accel run` does, up to the second batch: the report.
+
+    The process was made at `begin` and came to life `now`, on one clock.
+    """
+    clock = StageClock(now)
 
     import accel_cli.commands.run  # noqa: F401 - all that this command imports
+    from accel_cli.classifier import Classifier
     from accel_cli.commands.options import configured
-    from accel_cli.engines.open import engine_for, plan_for
-    from accel_cli.model.generate import obtain_weights
-    from accel_cli.text.tokenizer import Tokenizer
-    from accel_cli.text.vocabulary import load_vocabulary
 
-    clock.stage("imports")
+    clock("imports")
     loaded = configured(config, **plan)
-    spec = loaded.model
-    clock.stage("configuration")
-    vocabulary = load_vocabulary(spec.vocabulary, spec.vocabulary_size)
-    tokenizer = Tokenizer(vocabulary, spec.min_tokens, spec.max_tokens)
-    clock.stage("vocabulary")
-    chosen = plan_for(loaded, device)
-    clock.stage("device", chosen.device)
-    weights = obtain_weights(spec)
-    clock.stage("weights")
-    engine = engine_for(spec, weights, chosen)
-    clock.loading = getattr(engine, "loading", None)
-    clock.stage("engine")
-    batch = tokenizer.encode([_TEXT]).batch
-    engine.submit(batch).result()
-    clock.stage("first batch")
-    kernels = clock.kernels()
-    engine.submit(batch).result()
-    clock.stage("second batch")
-    engine.close()
-    *before, second = clock.stages
-    return [Stage("Python", now - begin), *before, *kernels, second]
+    clock("configuration")
+    with Classifier(loaded, device, staged=clock) as classifier:
+        engine, loading = classifier.engine, getattr(classifier.engine, "loading", None)
+        clock.note("device", classifier.plan.device)
+        batch = classifier.tokenizer.encode([_TEXT]).batch
+        engine.submit(batch).result()
+        clock("first batch", loading.seconds if loading else 0.0)
+        stages = [StartStage("Python", now - begin), *clock.with_kernels(loading)]
+        warm = StageClock()
+        engine.submit(batch).result()
+        warm("second batch")
+    return _report(loaded.name, classifier, stages, warm.stages[0].seconds)
 
 
-class _Clock:
-    """Takes the time from one stage to the next, without what kernels took in between."""
+def _report(name: str, classifier: Any, stages: list[StartStage], second: float) -> dict[str, Any]:
+    """The start as it is published."""
+    from accel_cli.provenance import provenance
 
-    def __init__(self, begin: float) -> None:
-        self.stages: list[Stage] = []
-        self.loading: Any = None  # an engine's on CUDA
-        self._last, self._loaded = begin, 0.0
-
-    def stage(self, name: str, note: str = "") -> None:
-        """The end of a stage."""
-        now, loaded = time.monotonic(), self.loading.seconds if self.loading else 0.0
-        self.stages.append(Stage(name, now - self._last - (loaded - self._loaded), note))
-        self._last, self._loaded = now, loaded
-
-    def kernels(self) -> list[Stage]:
-        """The stage of those loaded so far, where there are any."""
-        if self.loading is None:
-            return []
-        note = f"{self.loading.kernels} loaded, {self.loading.compiled} of them compiled"
-        return [Stage("kernels", self.loading.seconds, note)]
+    loading = getattr(classifier.engine, "loading", None)
+    loads = [stage for stage in stages if stage.name in _LOADING]
+    return {
+        "suite": "startup",
+        "config": name,
+        "device": classifier.plan.device,
+        **provenance(getattr(classifier.engine, "device", None)),
+        "plan": str(classifier.plan),
+        "ready_kernels": bool(classifier.plan.kernels),
+        "kernels_loaded": loading.kernels if loading else 0,
+        "kernels_compiled": loading.compiled if loading else 0,
+        "clock": _CLOCK,
+        "first_label_seconds": round(seconds(stages), 6),
+        "load_seconds": round(seconds(loads), 6),
+        "load_seconds_without_weights": round(seconds(loads, "weights"), 6),
+        "second_batch_seconds": round(second, 6),
+        "rows": [stage.as_json(seconds(stages)) for stage in stages],
+    }
 
 
 def main(now: float) -> None:
-    """In the fresh process: print the stages of the start that the argument asks for."""
+    """In the fresh process: print the report of the start that the argument asks for."""
     try:
-        found = stages(now=now, **json.loads(sys.argv[1]))
+        found = start(now=now, **json.loads(sys.argv[1]))
     except AccelError as error:
         sys.exit(f"Error: {error}")
-    click.echo(json.dumps([vars(stage) for stage in found]))
+    click.echo(json.dumps(found))

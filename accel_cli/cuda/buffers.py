@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from accel_cli.cuda.device import cupy
 
+_SMALL = 1 << 14  # bytes that are copied sooner than asked where they lie
+
 
 def page_locked(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
     """A page-locked host array, so that copies run beside compute."""
@@ -30,6 +32,17 @@ def empty(*shape: int, dtype: str = "float32") -> Any:
     return cupy().empty(shape, dtype)
 
 
+def uploaded(values: npt.NDArray[Any]) -> Any:
+    """An array in ordinary host memory on the device, copied on the current stream.
+
+    `asarray` would first page-lock as much memory as the array takes, and copy it there.
+    """
+    source = np.ascontiguousarray(values)
+    array = empty(*source.shape, dtype=str(source.dtype))
+    array.data.copy_from_host_async(source.ctypes.data, source.nbytes, cupy().cuda.get_current_stream())
+    return array
+
+
 def zero(array: Any) -> None:
     """Fill an array on the device with zero bytes, on the current stream."""
     array.data.memset_async(0, array.nbytes, cupy().cuda.get_current_stream())
@@ -41,6 +54,7 @@ class Mirror:
     def __init__(self, size: int, dtype: str, *, pinned: bool = True) -> None:
         self._pinned = pinned
         self.host = page_locked((size,), dtype) if pinned else np.empty(size, dtype)
+        self._address = self.host.ctypes.data  # which numpy takes microseconds to say
         self.device = empty(size, dtype=dtype)
 
     def upload(self, values: npt.NDArray[Any], stream: Any) -> Any:
@@ -49,14 +63,16 @@ class Mirror:
         What is page-locked already is read where it lies, and must not change before the copy is done.
         """
         size, source = values.size, np.ascontiguousarray(values)
-        if self._pinned and not is_page_locked(source):
-            self.host[:size] = source.ravel()
-            source = self.host
         part = self.device[:size]
-        part.data.copy_from_host_async(source.ctypes.data, part.nbytes, stream)
+        if self._pinned and (source.nbytes <= _SMALL or not is_page_locked(source)):
+            self.host[:size] = source.ravel()
+            address = self._address
+        else:
+            address = source.ctypes.data
+        part.data.copy_from_host_async(address, part.nbytes, stream)
         return part.reshape(values.shape)
 
     def download(self, size: int, stream: Any) -> None:
         """Copy the first `size` values to the host, asynchronously."""
         part = self.device[:size]
-        part.data.copy_to_host_async(self.host.ctypes.data, part.nbytes, stream)
+        part.data.copy_to_host_async(self._address, part.nbytes, stream)

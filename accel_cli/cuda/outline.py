@@ -44,6 +44,9 @@ class _Idle:
     def memset_async(self, value: int, size: int, stream: Any) -> None:
         """Memory's."""
 
+    def copy_from_host_async(self, host: int, size: int, stream: Any) -> None:
+        """Memory's."""
+
 
 _IDLE = _Idle()
 

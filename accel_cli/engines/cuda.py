@@ -35,6 +35,7 @@ from accel_cli.engines.values import Values
 from accel_cli.errors import AccelWarning, DeviceError
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.weights import Weights
+from accel_cli.stages import Staged, unwatched
 from accel_cli.text.rows import Formatter
 from accel_cli.text.tokenizer import Tokenizer
 
@@ -42,7 +43,15 @@ from accel_cli.text.tokenizer import Tokenizer
 class CudaEngine:
     """A model on a CUDA device. Safe to use from several threads: one at a time enqueues; all may wait."""
 
-    def __init__(self, spec: ModelSpec, weights: Weights, plan: Plan, *, embeddings: bool = False) -> None:
+    def __init__(
+        self,
+        spec: ModelSpec,
+        weights: Weights,
+        plan: Plan,
+        *,
+        embeddings: bool = False,
+        staged: Staged = unwatched,
+    ) -> None:
         self._spec = spec
         index = index_of(plan.device)
         self._turns = Turns(index)
@@ -56,7 +65,9 @@ class CudaEngine:
             self._layers = Layers(spec, weights, plan, tiles, self._run, embeddings=embeddings)
             cupy().cuda.get_current_stream().synchronize()  # no slot's stream waits for it
             cupy().get_default_memory_pool().free_all_blocks()  # of what was needed to load only
+        staged("layers", self.loading.seconds)
         self._slots, self._room = self._allocate(plan)
+        staged("memory", self.loading.seconds)
         self.plan = replace(plan, batch=self._room.sentences)
         self._next = self._started = 0
         self._texts = CudaTexts(self._layers, self._run, self.plan, len(spec.labels), self._turns)

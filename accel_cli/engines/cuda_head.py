@@ -107,28 +107,32 @@ class Together:
     """All experts as one layer: row hidden * width + expert of `weight` and `bias` is an expert's output.
 
     They are filled up to a `width` of 1, 2 or 4 by ones whose gate is exactly 0: their bias in `gate` is
-    -infinity.
+    -infinity. The weight is on the host, or on the device where it was made there.
     """
 
     gate: Layer
-    weight: Floats
+    weight: Any
     bias: Floats
     width: int
 
 
 def side_by_side(gate: Layer, layers: Sequence[Layer]) -> Together:
     """Experts, at most four, as their fused products read them."""
-    width = next(size for size in WEIGHED if size >= len(layers))
-    more = width - len(layers)
+    padded, width = widened(gate)
     outputs, inputs = layers[0].weight.shape
     weight = np.zeros((outputs, width, inputs), np.float32)
     bias = np.zeros((outputs, width), np.float32)
     for number, layer in enumerate(layers):
         weight[:, number], bias[:, number] = layer.weight, layer.bias
-    padded = Layer(
-        np.pad(gate.weight, ((0, more), (0, 0))), np.pad(gate.bias, (0, more), constant_values=-np.inf)
-    )
     return Together(padded, weight.reshape(-1, inputs), bias.ravel(), width)
+
+
+def widened(gate: Layer) -> tuple[Layer, int]:
+    """A gate of at most four experts, filled up, and its width then."""
+    count = len(gate.bias)
+    width = next(size for size in WEIGHED if size >= count)
+    weight = np.pad(gate.weight, ((0, width - count), (0, 0)))
+    return Layer(weight, np.pad(gate.bias, (0, width - count), constant_values=-np.inf)), width
 
 
 class _Separate:

@@ -49,8 +49,12 @@ class Layers:
         self._head: Head | TensorHead
         network = _plain if plan.precision == "fp32" else _tensor
         convolution, self._head = network(spec, weights, plan, tiles, run, embeddings=embeddings)
+        self._packed = False
         if convolution is None:
-            self._convolution = FoldedConvolution(spec, weights, table_of(plan.precision), tiles, run)
+            folded = FoldedConvolution(spec, weights, table_of(plan.precision), tiles, run)
+            self._convolution = folded
+            # Bulk copies bring what is packed.
+            self._packed = plan.gemm == "wgmma" and folded.packs(self._head.reads)
         else:
             self._convolution = FloatFeatures(convolution, spec.features, self._head.reads, run)
 
@@ -58,7 +62,7 @@ class Layers:
         """Room for at most so many sentences and tokens."""
         return Activations(
             self._convolution.buffers(sentences, tokens),
-            Room(sentences, self._width, self._head.reads),
+            Room(sentences, self._width, self._head.reads, packed=self._packed),
             self._head.buffers(sentences),
             Branches(self._branches),
         )

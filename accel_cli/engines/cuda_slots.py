@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sized
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, Protocol
 
 import numpy as np
@@ -12,16 +13,18 @@ import numpy as np
 from accel_cli.batches import Batch, P, Predictions, TokenBatch
 from accel_cli.cuda.buffers import Mirror
 from accel_cli.cuda.device import cupy
-from accel_cli.cuda.graphs import captured
+from accel_cli.cuda.graphs import Replays, captured
 from accel_cli.cuda.ranges import named
 from accel_cli.cuda.stopwatch import head_start
 from accel_cli.engines.base import Observe, Plan
 from accel_cli.engines.cuda_convolution import Sentences
 from accel_cli.engines.cuda_layers import Layers
 from accel_cli.errors import DeviceError
+from accel_cli.kernels.base import ceil_div
 from accel_cli.model.config import ModelSpec
 
 _TOKENS_EACH = 64  # tokens a sentence that a slot has room for, on average
+_ALIGNED = 64  # values, where each of the results begins
 _MOST_TOKENS = (1 << 31) - 1  # offsets are int32
 
 
@@ -114,9 +117,8 @@ class Slot:
         filled = cupy().cuda.Event(disable_timing=True)  # some are filled, on the stream that is current here
         filled.record()
         self._stream.wait_event(filled)
-        self._logits = Mirror(room.sentences * self._labels, "float32", pinned=pinned)
-        self._scores = Mirror(room.sentences * self._labels, "float32", pinned=pinned)
-        self._chosen = Mirror(room.sentences, "int32", pinned=pinned)
+        self._results = Mirror(self._places(room.sentences)[-1].stop, "float32", pinned=pinned)
+        self._replays = Replays(self._stream) if plan.convolution == "folded" else None
         self._shape: tuple[bytes, bool] = (b"", True)  # lengths and kind of the sentences that came last
         self._graph: Any = None
 
@@ -155,9 +157,12 @@ class Slot:
 
     def results(self, count: int) -> Predictions:
         """Those of `count` sentences, which the device is done with."""
-        logits = self._logits.host.reshape(self._room.sentences, -1)[:count].copy()
-        scores = self._scores.host.reshape(self._room.sentences, -1)[:count].copy()
-        return Predictions(logits, scores, self._chosen.host[:count].copy())
+        logits, scores, labels = self._places(count)
+        found = self._results.host[: labels.stop].copy()
+        shape = count, self._labels
+        return Predictions(
+            found[logits].reshape(shape), found[scores].reshape(shape), found[labels].view(np.int32)
+        )
 
     def wait(self) -> None:
         """Until nothing is under way."""
@@ -173,21 +178,33 @@ class Slot:
         return Sentences(offsets, np.diff(ends), values=self._values.upload(batch.values, self._stream))
 
     def _compute(self, part: Sentences, observe: Observe | None) -> None:
-        count, labels = len(part), self._labels
+        shape, memory = (len(part), self._labels), self._results.device
+        logits, scores, labels = self._places(len(part))
         outputs = (
-            self._logits.device[: count * labels].reshape(count, labels),
-            self._scores.device[: count * labels].reshape(count, labels),
-            self._chosen.device[:count],
+            memory[logits].reshape(shape),
+            memory[scores].reshape(shape),
+            memory[labels].view(np.int32),
         )
         self._layers(part, self._buffers, outputs, observe)
 
+    def _places(self, count: int) -> tuple[slice, slice, slice]:
+        """Where logits, scores and labels of so many sentences lie, so that one copy brings all of them."""
+        size = count * self._labels
+        step = ceil_div(size, _ALIGNED) * _ALIGNED
+        return slice(size), slice(step, step + size), slice(2 * step, 2 * step + count)
+
     def _download(self, count: int) -> None:
-        self._logits.download(count * self._labels, self._stream)
-        self._scores.download(count * self._labels, self._stream)
-        self._chosen.download(count, self._stream)
+        self._results.download(self._places(count)[-1].stop, self._stream)
 
     def _replay(self, part: Sentences) -> None:
-        """The second part in a row of the same lengths is captured as a graph; those after it replay that."""
+        """What comes for the second time is captured as a graph; what comes again replays that.
+
+        A folded plan's launches depend on how many sentences there are, those of others on their lengths: the
+        graph of the last ones is kept.
+        """
+        if self._replays is not None:
+            self._replays(len(part), partial(self._compute, part, None))
+            return
         shape = (part.lengths.tobytes(), part.values is None)
         if shape != self._shape:
             self._shape, self._graph = shape, None

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from accel_cli.cuda.device import choose, facts, free_memory, index_of
+from accel_cli.cuda.errors import translated
 from accel_cli.engines.base import Engine, Plan
 from accel_cli.engines.planner import make_plan
 from accel_cli.engines.tuned import findings
 from accel_cli.model.config import Config, ModelSpec, PlanSpec
 from accel_cli.model.generate import obtain_weights
 from accel_cli.model.weights import Weights
+from accel_cli.stages import Staged, unwatched
 
 
 def device_for(wanted: PlanSpec, device: str) -> str:
@@ -25,7 +27,10 @@ def capability_of(device: str) -> tuple[int, int]:
 
 def free_on(device: str) -> int | None:
     """The bytes of memory that are free on "cuda:N"; None of a CPU, whose table grows with the words."""
-    return None if device == "cpu" else free_memory(index_of(device))
+    if device == "cpu":
+        return None
+    with translated("asking how much is free"):  # the first use of a device: even that takes memory
+        return free_memory(index_of(device))
 
 
 def plan_for(config: Config, device: str = "auto", *, embeddings: bool = False) -> Plan:
@@ -45,21 +50,35 @@ def plan_for(config: Config, device: str = "auto", *, embeddings: bool = False) 
     return replace(plan, **left, reasons={**plan.reasons, **dict.fromkeys(left, "tuned for this device")})
 
 
-def open_engine(config: Config, device: str = "auto", *, embeddings: bool = False) -> Engine:
+def open_engine(
+    config: Config, device: str = "auto", *, embeddings: bool = False, staged: Staged = unwatched
+) -> Engine:
     """The engine for a configuration on `device` (auto, cpu, cuda or cuda:N), its weights loaded.
 
     `embeddings` prepares for embeddings as input instead of tokens.
     """
     plan = plan_for(config, device, embeddings=embeddings)
-    return engine_for(config.model, obtain_weights(config.model), plan, embeddings=embeddings)
+    staged("device")
+    weights = obtain_weights(config.model)
+    staged("weights")
+    return engine_for(config.model, weights, plan, embeddings=embeddings, staged=staged)
 
 
-def engine_for(spec: ModelSpec, weights: Weights, plan: Plan, *, embeddings: bool = False) -> Engine:
+def engine_for(
+    spec: ModelSpec,
+    weights: Weights,
+    plan: Plan,
+    *,
+    embeddings: bool = False,
+    staged: Staged = unwatched,
+) -> Engine:
     """The engine that follows a plan."""
     if plan.device == "cpu":
         from accel_cli.engines.cpu import CpuEngine
 
-        return CpuEngine(spec, weights, plan)
+        engine = CpuEngine(spec, weights, plan)
+        staged("layers")
+        return engine
     from accel_cli.engines.cuda import CudaEngine
 
-    return CudaEngine(spec, weights, plan, embeddings=embeddings)
+    return CudaEngine(spec, weights, plan, embeddings=embeddings, staged=staged)

@@ -11,11 +11,13 @@ from accel_cli.cuda.ranges import named
 from accel_cli.engines.base import Observe
 from accel_cli.engines.cuda_head import side_by_side
 from accel_cli.engines.cuda_outputs import Outputs
+from accel_cli.engines.folded_experts import folded_together
 from accel_cli.engines.tensor_products import TensorProducts, narrow
 from accel_cli.engines.values import Room, Values
 from accel_cli.kernels.base import Runner
 from accel_cli.kernels.tensor_gemm import tensor_experts
 from accel_cli.kernels.tensor_operands import Output
+from accel_cli.kernels.tensor_tile import Source
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.folding import expert_layers
 from accel_cli.model.weights import Weights
@@ -40,9 +42,13 @@ class TensorHead:
     ) -> None:
         self._spec, self._run, self._products, self._folded = spec, run, products, folded
         self.reads = products.operands.stored
-        experts = side_by_side(weights.gate, expert_layers(weights) if folded else weights.experts)
+        if folded and not products.operands.split:
+            experts = folded_together(weights, run)
+            self._experts = products.packed_on_device(experts.weight[:, :, None])
+        else:  # a split weight is made in float64, and scaled by its largest value
+            experts = side_by_side(weights.gate, expert_layers(weights) if folded else weights.experts)
+            self._experts = products.packed(experts.weight[:, :, None])
         self._gate = narrow(experts.gate.weight, experts.gate.bias)
-        self._experts = products.packed(experts.weight[:, :, None])
         self._bias = cupy().asarray(experts.bias)
         dense = weights.fully_connected[1:] if folded else weights.fully_connected
         self._hidden = [products.prepare(layer.weight, layer.bias) for layer in dense[:-1]]
@@ -86,6 +92,9 @@ class TensorHead:
     def _mix(self, features: Values, gate: Any, y: Values) -> None:
         """y = what the gate makes of the experts, in one product; ReLU if that is a hidden layer."""
         products, packed = self._products, self._experts
-        tile = products.tiles.choose(len(gate), packed.columns, packed.operands)
+        source = Source.PACKED if features.packed else Source.MATRIX
+        tile = products.tiles.choose(len(gate), packed.columns, packed.operands, source)
         rectify, rest = self._folded and self._last is not None, (gate, packed, self._bias, y.array)
-        tensor_experts(self._run, features.array, *rest, tile=tile, output=y.output, relu=rectify)
+        tensor_experts(
+            self._run, features.array, *rest, tile=tile, output=y.output, relu=rectify, source=source
+        )

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from accel_cli.batches import Floats
-from accel_cli.cuda.buffers import empty
+from accel_cli.cuda.buffers import empty, uploaded
 from accel_cli.cuda.device import cupy
 from accel_cli.cuda.ranges import named
 from accel_cli.engines.cuda_outputs import Outputs
@@ -77,11 +77,11 @@ class TensorProducts:
 
     def packed(self, weight: Floats) -> Packed:
         """A weight [outputs, inputs, taps], in host memory, as the kernels read it."""
-        on_device = cupy().asarray(np.ascontiguousarray(weight))
-        return self.packed_on_device(on_device, float(np.abs(weight).max()))
+        largest = float(np.abs(weight).max()) if self.operands.split else 0.0
+        return self.packed_on_device(uploaded(weight), largest)
 
-    def packed_on_device(self, weight: Any, largest: float) -> Packed:
-        """The same, or a batch of them, of a weight on the device whose largest magnitude is known."""
+    def packed_on_device(self, weight: Any, largest: float = 0.0) -> Packed:
+        """The same, or a batch of them, of a weight on the device; `largest` is its magnitude, if split."""
         operands = self.operands
         scale = split_scale(largest) if operands.split else 1.0
         values = empty(*packed_shape(weight.shape, operands), dtype=operands.dtype)
@@ -110,7 +110,7 @@ class TensorProducts:
 
     def softmax(self, x: Values, layer: Narrow, y: Any) -> None:
         """y, float32 [rows, outputs] = softmax of x times the layer."""
-        skinny_softmax(self._run, x.array, layer.weight, layer.bias, y, x.output)
+        skinny_softmax(self._run, x.array, layer.weight, layer.bias, y, x.output, packed=x.packed)
 
     def score(self, x: Values, layer: Narrow | Wide, outputs: Outputs) -> None:
         """All outputs, by the last layer: in one kernel if it is narrow."""

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar, ceil_div, check_shape
 from accel_cli.kernels.folded_layout import LINE, TABLE_DTYPES, Layout, Table, TableType
-from accel_cli.kernels.tensor_operands import DTYPES, Output, as_bytes, halves, low_of
+from accel_cli.kernels.tensor_operands import (
+    DTYPES,
+    Output,
+    as_bytes,
+    halves,
+    low_of,
+    output_step,
+    packed_rows,
+    packed_shape_of,
+)
 
 THREADS, BLOCKS = 128, 6  # of a block, and blocks that a processor is to hold
 _FEWER = 4  # where registers would be spilled: few sentences do not fill the device, floats take more room
@@ -40,15 +51,28 @@ _KINDS = (
 )
 
 
+_PACKED = ((TableType.FP32, Output.SPLIT), (TableType.FIXED, Output.FP16), (TableType.FIXED, Output.BF16))
+
+
 def variants() -> list[Launch]:
     """One launch for each kind of table and features with school's widths, rows of one and of four lines."""
     wide, narrow = ({t: Layout(t, 1, (3, 5, 7, 9), filters) for t in TableType} for filters in (1024, 1))
     fixed = narrow[TableType.FIXED]
     return [
         *(geometry(1, wide[table], output) for table, output in _KINDS),
+        *(geometry(1, wide[table], output, packed=True) for table, output in _PACKED),
+        *(geometry(1, fixed, Output.FP16, spread=spread, packed=True) for spread in spreads_of(fixed)),
         *(geometry(1, narrow[table], output, spread=spread) for table, output in _KINDS for spread in (1, 4)),
         *(geometry(1, fixed, spread=spread, aligned=False) for spread in spreads_of(fixed)),
     ]
+
+
+def packs_features(layout: Layout, output: Output) -> bool:
+    """Whether the features can be stored as a packed operand: whole steps of it, a thread's in one piece."""
+    columns = len(layout.widths) * layout.filters
+    vector = layout.slice_filters * _VECTOR_BYTES // layout.row_bytes
+    piece = _VECTOR_BYTES // np.dtype(DTYPES[output]).itemsize
+    return not (columns % output_step(output) or layout.filters % vector) and vector <= piece
 
 
 def groups_of(layout: Layout) -> int:
@@ -84,6 +108,7 @@ def geometry(
     *,
     spread: int = 1,
     aligned: bool = True,
+    packed: bool = False,
 ) -> Launch:
     """A block for each slice and as many sentences as it has teams of `spread` groups; slices in turn."""
     if spread > groups_of(layout):
@@ -93,7 +118,7 @@ def geometry(
         *(("TYPE", int(layout.type)), ("ROW_BYTES", layout.row_bytes), ("OUTPUT", int(output))),
         *(("WIDTHS", sum(1 << width for width in set(layout.widths))), ("SPREAD", spread)),
         *(("AT_ONCE", AT_ONCE), ("CHUNK", CHUNK), ("ALIGNED", int(aligned))),
-        *(("THREADS", THREADS), ("BLOCKS", _FEWER if roomy else BLOCKS)),
+        *(("THREADS", THREADS), ("BLOCKS", _FEWER if roomy else BLOCKS), ("PACKED", int(packed))),
     )
     grid = (ceil_div(sentences, _teams(layout, spread)), len(layout.widths) * layout.slices, 1)
     return Launch(KERNEL, defines, grid, (THREADS, 1, 1))
@@ -108,21 +133,27 @@ def folded_convolution(
     output: Output = Output.FP32,
     *,
     spread: int = 1,
+    packed: bool = False,
 ) -> None:
     """features [sentences, pitch] = the pooled windows of all widths; [2, sentences, pitch] if split.
 
     Sentence i is the words ids [tokens] from offsets[i] to offsets[i + 1], at least as many as the widest
     convolution takes. `spread` groups of threads share its windows (see spread_of). What lies behind the
     features of each row stays as it is.
+
+    With `packed` the features are an operand [steps, sentences up to a multiple of 8, values of 128 bytes],
+    as packs_features says where that can be.
     """
-    layout, sentences, pitch = table.layout, offsets.shape[0] - 1, features.shape[-1]
+    layout, sentences = table.layout, offsets.shape[0] - 1
     columns = len(layout.widths) * layout.filters
-    check_shape(
-        "folded_convolution features", features.shape, (*halves(output), sentences, max(pitch, columns))
-    )
+    pitch = packed_rows(sentences) if packed else features.shape[-1]
+    shape: tuple[int, ...] = (sentences, max(pitch, columns))
+    if packed:
+        shape = packed_shape_of(sentences, columns, output)
+    check_shape("folded_convolution features", features.shape, (*halves(output), *shape))
     vector = layout.slice_filters * _VECTOR_BYTES // layout.row_bytes
     aligned = not (layout.filters % vector or pitch % vector)
-    launch = geometry(sentences, layout, output, spread=spread, aligned=aligned)
+    launch = geometry(sentences, layout, output, spread=spread, aligned=aligned, packed=packed)
     low = low_of(features, output == Output.SPLIT)
     values = as_bytes("folded_convolution table", table.values, TABLE_DTYPES[layout.type])
     written = as_bytes("folded_convolution features", features, DTYPES[output])

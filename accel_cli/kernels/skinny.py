@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar, ceil_div, check_shape
-from accel_cli.kernels.tensor_operands import DTYPES, Output, as_bytes, halves, low_of
+from accel_cli.kernels.tensor_operands import (
+    DTYPES,
+    Output,
+    as_bytes,
+    halves,
+    low_of,
+    packed_rows,
+    packed_shape_of,
+)
 
 THREADS = 128
 WIDEST = 16  # columns whose sums a thread keeps in registers
@@ -41,12 +49,17 @@ KERNEL = Kernel(
 )
 
 
+_PACKED = (Output.FP16, Output.BF16, Output.SPLIT)
+
+
 def variants() -> list[Launch]:
     """One launch for each way in which the engines take it, with as many experts and labels as school has."""
     fp32 = Output.FP32
     return [
         *(geometry(1, outputs, depth, fp32) for outputs in (2, 4) for depth in (1, DEEP)),
         *(geometry(1, 4, DEEP, stored, Epilogue.SOFTMAX) for stored in Output),
+        *(geometry(1, 4, DEEP, stored, Epilogue.SOFTMAX, packed=True) for stored in _PACKED),
+        geometry(1, 4, 1, Output.FP16, Epilogue.SOFTMAX, packed=True),
         geometry(1, 4, 1, fp32, Epilogue.SOFTMAX),
         *(geometry(1, 2, 1, fp32, Epilogue.SCORES, aligned=aligned) for aligned in (True, False)),
         geometry(1, WIDEST, 1, fp32, Epilogue.SCORES),
@@ -66,6 +79,7 @@ def geometry(
     epilogue: Epilogue = Epilogue.STORE,
     *,
     aligned: bool = True,
+    packed: bool = False,
 ) -> Launch:
     """A team of warps for some rows of y [rows, outputs]: all warps of a block, or one."""
     warps = THREADS // 32 if depth >= DEEP else 1
@@ -73,6 +87,7 @@ def geometry(
     defines = (
         *(("THREADS", THREADS), ("WARPS", warps), ("ROWS", each), ("OUTPUTS", outputs)),
         *(("INPUT", int(stored)), ("EPILOGUE", int(epilogue)), ("ALIGNED", int(aligned))),
+        ("PACKED", int(packed)),
     )
     teams = THREADS // 32 // warps
     return Launch(KERNEL, defines, (ceil_div(rows, teams * each), 1, 1), (THREADS, 1, 1))
@@ -86,9 +101,21 @@ def skinny(run: Runner, a: Any, weight: Any, bias: Any, y: Any, stored: Output =
     _launch(run, a, weight, bias, (y, y, y.view("int32")), stored, Epilogue.STORE)
 
 
-def skinny_softmax(run: Runner, a: Any, weight: Any, bias: Any, y: Any, stored: Output = Output.FP32) -> None:
-    """The same, and y = softmax over each of its rows."""
-    _launch(run, a, weight, bias, (y, y, y.view("int32")), stored, Epilogue.SOFTMAX)
+def skinny_softmax(
+    run: Runner,
+    a: Any,
+    weight: Any,
+    bias: Any,
+    y: Any,
+    stored: Output = Output.FP32,
+    *,
+    packed: bool = False,
+) -> None:
+    """The same, and y = softmax over each of its rows.
+
+    With `packed` a is an operand [steps, M up to a multiple of 8, values of 128 bytes], of whole steps.
+    """
+    _launch(run, a, weight, bias, (y, y, y.view("int32")), stored, Epilogue.SOFTMAX, packed=packed)
 
 
 def skinny_scores(
@@ -115,15 +142,23 @@ def _launch(
     written: tuple[Any, Any, Any],
     stored: Output,
     epilogue: Epilogue,
+    *,
+    packed: bool = False,
 ) -> None:
     """Run it; `written` has y once more in the place of an array that this epilogue does not write."""
-    (rows, pitch), (outputs, depth) = a.shape[-2:], weight.shape
+    outputs, depth = weight.shape
     if not 1 <= outputs <= WIDEST:
         raise ValueError(f"skinny: {outputs} columns, expected 1 to {WIDEST}")
-    check_shape("skinny a", a.shape, (*halves(stored), rows, max(pitch, depth)))
+    rows, pitch = a.shape[-2:]
+    shape: tuple[int, ...] = (rows, max(pitch, depth))
+    if packed:
+        rows = written[0].shape[0]
+        shape, pitch = packed_shape_of(rows, depth, stored), packed_rows(rows)
+    check_shape("skinny a", a.shape, (*halves(stored), *shape))
     check_shape("skinny bias", bias.shape, (outputs,))
     check_shape("skinny y", written[0].shape, (rows, outputs))
     vector = vector_of(stored)
-    launch = geometry(rows, outputs, depth, stored, epilogue, aligned=not (pitch % vector or depth % vector))
+    aligned = not (depth % vector or (pitch % vector and not packed))
+    launch = geometry(rows, outputs, depth, stored, epilogue, aligned=aligned, packed=packed)
     low = low_of(a, stored == Output.SPLIT)
     run(launch, as_bytes("skinny a", a, DTYPES[stored]), weight, bias, *written, rows, depth, pitch, low)

@@ -72,9 +72,8 @@ def tensor_packed(
     relu: bool = False,
 ) -> None:
     """The same with a packed like the weights: [steps, M up to a multiple of 8, values of 128 bytes]."""
-    rows, operands = y.shape[-2], packed.operands
-    shape = (packed.values.shape[-3], packed_rows(rows), step(operands.type))
-    check_shape("tensor_packed a", a.shape, (*halves(operands.stored), *shape))
+    rows = y.shape[-2]
+    _check_packed("tensor_packed a", a, packed, rows)
     _check_stored("tensor_packed", y, output, rows, column, packed.columns, bias)
     launch = _plain(tile, packed, Source.PACKED, rows, output, biased=bias is not None, relu=relu)
     _launch(run, launch, a, packed, y, output, rows, bias=bias, column=column)
@@ -148,21 +147,24 @@ def tensor_experts(
     tile: TensorTile,
     output: Output = Output.FP32,
     relu: bool = False,
+    source: Source = Source.MATRIX,
 ) -> None:
     """y [M, H or more] = the experts' outputs for h [M, K or more], weighted with gate [M, E].
 
-    E is 1, 2 or 4. Output hidden * E + expert of the weights and of bias [H * E] is that of an expert. ReLU
-    comes last, if asked.
+    With Source.PACKED h is packed like the weights, as tensor_packed takes it. E is 1, 2 or 4. Output
+    hidden * E + expert of the weights and of bias [H * E] is that of an expert. ReLU comes last, if asked.
     """
-    (rows, a_row), experts = h.shape[-2:], gate.shape[1]
+    (rows, experts), a_row = gate.shape, h.shape[-1]
     if experts not in WEIGHED or packed.columns % experts:
         raise ValueError(f"tensor_experts: {packed.columns} columns of {experts} experts, expected 1, 2 or 4")
-    _check_rows("tensor_experts h", h, packed, rows)
+    if source == Source.PACKED:
+        _check_packed("tensor_experts h", h, packed, rows)
+    else:
+        _check_rows("tensor_experts h", h, packed, rows)
     _check_stored("tensor_experts", y, output, rows, 0, packed.columns // experts)
-    check_shape("tensor_experts gate", gate.shape, (rows, experts))
     check_shape("tensor_experts bias", bias.shape, (packed.columns,))
     epilogue = Epilogue.EXPERTS_RELU if relu else Epilogue.EXPERTS
-    sizes = (rows, packed.columns, 1, Source.MATRIX, epilogue, True, experts, output)
+    sizes = (rows, packed.columns, 1, source, epilogue, True, experts, output)
     launch = geometry(tile, packed.operands, *sizes)
     _launch(run, launch, h, packed, y, output, rows, bias=bias, gate=gate, a_row=a_row)
 
@@ -231,6 +233,13 @@ def _launch(
     split = (operands.split, operands.split, output == Output.SPLIT)
     lows = (low_of(array, two) for array, two in zip((a, weights, y), split, strict=True))
     run(launch, *arrays, *sizes, *lows, *steps, packed.scale)
+
+
+def _check_packed(what: str, a: Any, packed: Packed, rows: int) -> None:
+    """A is packed as the weights are, and has as many steps."""
+    operands = packed.operands
+    shape = (packed.values.shape[-3], packed_rows(rows), step(operands.type))
+    check_shape(what, a.shape, (*halves(operands.stored), *shape))
 
 
 def _check_rows(what: str, a: Any, packed: Packed, *rows: int) -> None:

@@ -91,6 +91,11 @@ def packed_rows(rows: int) -> int:
     return ceil_div(rows, PACKED_ROWS) * PACKED_ROWS
 
 
+def packed_shape_of(rows: int, columns: int, output: Output) -> tuple[int, int, int]:
+    """The shape of rows of values as a packed operand, each half of them if split."""
+    return ceil_div(columns, output_step(output)), packed_rows(rows), output_step(output)
+
+
 def as_bytes(what: str, array: Any, dtype: str) -> Any:
     """The same memory as bytes, which the kernels take in the place of their many types, or TypeError."""
     if array.dtype != dtype:

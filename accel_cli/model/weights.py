@@ -80,11 +80,13 @@ def assemble(spec: ModelSpec, tensors: Tensors) -> Weights:
     def layer(name: str) -> Layer:
         return Layer(array(f"{name}.weight"), array(f"{name}.bias"))
 
-    embedding = array("embedding.weight")
+    embedding = "embedding.weight"
     if SCALE in tensors:
-        embedding = embedding * array(SCALE)[:, None]
+        words = np.multiply(tensors[embedding], array(SCALE)[:, None], dtype=np.float32)
+    else:
+        words = array(embedding)
     return Weights(
-        embedding,
+        words,
         tuple(layer(f"convolution.{width}") for width in spec.widths),
         layer("gate"),
         tuple(layer(f"experts.{expert}") for expert in range(spec.experts)),

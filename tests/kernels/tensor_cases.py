@@ -6,6 +6,7 @@ import numpy as np
 from host_cuda.backends import Backend
 from host_cuda.checks import poisoned, random_floats
 
+from accel_cli.kernels.base import ceil_div
 from accel_cli.kernels.tensor_gemm import (
     tensor_experts,
     tensor_gemm,
@@ -14,9 +15,9 @@ from accel_cli.kernels.tensor_gemm import (
     tensor_windows,
 )
 from accel_cli.kernels.tensor_operands import DTYPES, Operands, Output, Packed, Type, halves, padded
-from accel_cli.kernels.tensor_tile import TensorTile
+from accel_cli.kernels.tensor_tile import Source, TensorTile
 from kernels.ragged import offsets_of, windows
-from kernels.tensors import pack, rounded, rows_of, values, with_zeros
+from kernels.tensors import pack, pack_rows, rounded, rows_of, values, with_zeros
 
 FP16, BF16, TF32 = map(Operands, Type)
 SPLIT = Operands(Type.FP16, split=True, promote=128)
@@ -128,11 +129,22 @@ class Experts(Product):
         super().__init__(operands, rows, hidden * experts, depth)
         self.gate = random_floats(rows, experts)
 
-    def weighed(self, backend: Backend, tile: TensorTile, output: Output, relu: bool) -> np.ndarray:
-        (rows, experts), a = self.gate.shape, backend.array(stored(self.a, self.operands))
+    def weighed(
+        self,
+        backend: Backend,
+        tile: TensorTile,
+        output: Output,
+        relu: bool,
+        source: Source = Source.MATRIX,
+    ) -> np.ndarray:
+        (rows, experts), depth = self.gate.shape, self.a.shape[1]
+        a = stored(self.a, self.operands)
+        if source == Source.PACKED:
+            a = pack_rows(with_zeros(self.a, ceil_div(depth, 64) * 64), self.operands.stored)
+        a = backend.array(a)
         y = backend.array(poisoned((*halves(output), rows, self.columns // experts), DTYPES[output]))
         arrays = (a, backend.array(self.gate), self.packed(backend), backend.array(self.bias), y)
-        tensor_experts(backend.run, *arrays, tile=tile, output=output, relu=relu)
+        tensor_experts(backend.run, *arrays, tile=tile, output=output, relu=relu, source=source)
         return backend.numpy(y)
 
     def expected_weighed(self, relu: bool) -> np.ndarray:

@@ -5,9 +5,16 @@ import pytest
 from host_cuda.backends import Backend
 from host_cuda.checks import check, poisoned, random_floats
 
-from accel_cli.kernels.folded_convolution import BLOCKS, folded_convolution, geometry, spread_of
+from accel_cli.engines.values import unpacked
+from accel_cli.kernels.folded_convolution import (
+    BLOCKS,
+    folded_convolution,
+    geometry,
+    packs_features,
+    spread_of,
+)
 from accel_cli.kernels.folded_layout import Layout, TableType
-from accel_cli.kernels.tensor_operands import DTYPES, Output, halves
+from accel_cli.kernels.tensor_operands import DTYPES, Output, halves, packed_shape_of
 from kernels.folded_tables import pooled, table_of
 from kernels.ragged import offsets_of
 from kernels.tensors import values
@@ -83,6 +90,36 @@ def test_every_output(backend: Backend, output: Output, filters: int, behind: in
     network = Network([9, 12], [3, 5], filters)
     tolerance = {Output.FP16: 3e-3, Output.BF16: 2e-2, Output.TF32: 3e-3}.get(output, 1e-3)
     check(network.run(backend, TableType.FIXED, output, behind=behind), network.expected(), tolerance)
+
+
+@pytest.mark.parametrize(
+    ("kind", "output", "filters"),
+    [
+        (TableType.FIXED, Output.FP16, 32),
+        (TableType.FIXED, Output.BF16, 32),
+        (TableType.FP32, Output.SPLIT, 64),
+    ],
+)
+@pytest.mark.parametrize("sentences", [1, 7, 8, 9])
+def test_packed_features_are_the_same_ones(
+    backend: Backend, kind: TableType, output: Output, filters: int, sentences: int
+) -> None:
+    network = Network([9 + i for i in range(sentences)], [3, 5], filters)
+    table = table_of(backend, network.products, network.biases, kind)
+    shape = (*halves(output), *packed_shape_of(sentences, 2 * filters, output))
+    features = backend.array(poisoned(shape, DTYPES[output]))
+    arrays = backend.array(network.ids), backend.array(network.offsets)
+    folded_convolution(backend.run, *arrays, table, features, output, packed=True)
+    found = values(unpacked(backend.numpy(features), sentences), output)
+    assert np.array_equal(found, network.run(backend, kind, output))
+
+
+def test_which_features_can_be_packed() -> None:
+    layout = Layout(TableType.FIXED, 10, (3, 5), 32)
+    assert packs_features(layout, Output.FP16)
+    assert not packs_features(layout, Output.TF32)  # eight filters are two pieces
+    assert not packs_features(Layout(TableType.FIXED, 10, (3, 5), 31), Output.FP16)
+    assert not packs_features(Layout(TableType.FIXED, 10, (3,), 32), Output.FP16)
 
 
 @pytest.mark.parametrize("sentences", [1, 15, 16, 17, 40])

@@ -5,7 +5,7 @@ from host_cuda.checks import EXACT, check, poisoned, random_floats
 
 from accel_cli.kernels.skinny import DEEP, skinny, skinny_scores, skinny_softmax
 from accel_cli.kernels.tensor_operands import Output
-from kernels.tensors import rounded, values
+from kernels.tensors import pack_rows, rounded, values
 
 SLOW = pytest.mark.extras  # each compiles a kernel of its own
 
@@ -68,6 +68,23 @@ def test_reads_values_of_every_kind(
     skinny_softmax(backend.run, backend.array(kept), backend.array(weight), backend.array(bias), y, stored)
     exact = values(kept, stored)[:, :depth]
     check(backend.numpy(y), softmax(product(exact, weight, bias)))
+
+
+@pytest.mark.parametrize(
+    ("stored", "rows", "depth"),
+    [
+        (Output.FP16, 5, DEEP),
+        *(pytest.param(o, 9, 128, marks=SLOW) for o in (Output.FP16, Output.BF16, Output.SPLIT)),
+    ],
+)
+def test_reads_a_packed_operand(backend: Backend, stored: Output, rows: int, depth: int) -> None:
+    a, weight, bias = operands(rows, depth, 4)
+    arrays = backend.array(weight), backend.array(bias)
+    y, plain = (backend.array(poisoned((rows, 4))) for _ in range(2))
+    skinny_softmax(backend.run, backend.array(pack_rows(a, stored)), *arrays, y, stored, packed=True)
+    skinny_softmax(backend.run, backend.array(rounded(a, stored)), *arrays, plain, stored)
+    assert np.array_equal(backend.numpy(y), backend.numpy(plain))
+    check(backend.numpy(y), softmax(product(values(rounded(a, stored), stored), weight, bias)))
 
 
 @pytest.mark.parametrize(("rows", "depth", "outputs"), SCORED)
