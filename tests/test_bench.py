@@ -210,6 +210,29 @@ class TestCommand:
         assert document["sentences"] == {"origin": str(text), "count": 2, "tokens": 10, "bytes": 13}
         assert len(document["rows"][1]["repeats"]) == 2
 
+    def test_words_may_all_be_alike(self, accel: Accel) -> None:
+        done = accel(
+            "bench",
+            "--device",
+            "cpu",
+            "--sentences",
+            "5",
+            "--repeats",
+            "1",
+            "--words",
+            "uniform",
+            "--json",
+            "-",
+        )
+        assert "uniform law" in json.loads(done.stdout)["sentences"]["origin"]
+
+    @pytest.mark.parametrize(
+        "other", [("--input", "a.txt"), ("--suite", "text"), ("--ladder",), ("--serve",)]
+    )
+    def test_a_law_that_would_not_be_heeded(self, tiny_path: Path, other: tuple[str, ...]) -> None:
+        with pytest.raises(AccelError, match=r"--words uniform: (with|none are drawn)"):
+            _bench("--config", str(tiny_path), "--words", "uniform", *other)
+
     def test_json_on_stdout_stands_alone(self, accel: Accel) -> None:
         done = accel("bench", "--device", "cpu", "--sentences", "5", "--repeats", "1", "--json", "-")
         assert done.returncode == 0, done.stderr

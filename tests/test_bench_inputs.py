@@ -62,6 +62,13 @@ class TestInputs:
         for rank in (2, 3, 10, 50):
             assert counts[words[rank - 1]] * rank == pytest.approx(counts[words[0]], rel=0.1)
 
+    def test_by_a_uniform_law_all_words_are_as_frequent(self, tiny: Config) -> None:
+        words = [b"w%d" % number for number in range(50)]
+        sentences = inputs.generated(tiny.model, words, 20_000, law="uniform")
+        counts = Counter(b" ".join(sentences.lines).split())
+        assert min(counts.values()) > 0.9 * max(counts.values())
+        assert "uniform law" in sentences.origin
+
     def test_the_school_vocabulary_can_be_drawn_from(self) -> None:
         spec = load_config("school").model
         vocabulary = load_vocabulary(spec.vocabulary, spec.vocabulary_size)
@@ -87,6 +94,8 @@ class TestInputs:
         vocabulary = load_vocabulary(spec.vocabulary, spec.vocabulary_size)
         drawn = inputs.generated(spec, vocabulary, 20, mean=9)
         assert inputs.obtain_sentences(spec, None, 20, 9) == drawn
+        alike = inputs.generated(spec, vocabulary, 20, mean=9, law="uniform")
+        assert inputs.obtain_sentences(spec, None, 20, 9, "uniform") == alike
 
     def test_a_line_end_inside_a_field_makes_no_second_sentence(self, tmp_path: Path) -> None:
         path = tmp_path / "a.csv"

@@ -57,7 +57,7 @@ def test_the_report(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--workers", "3"), "--workers 3: only --suite shards starts several; leave it out"),
+        (("--workers", "3"), "--workers 3: heeded only with --suite scaling or --suite shards"),
         (("--suite", "shards", "--profile"), "--profile: with --suite shards whole runs are measured"),
         (("--suite", "shards", "--serve"), "--suite shards: with --serve only a server is measured"),
     ],

@@ -318,7 +318,10 @@ class TestReport:
 @pytest.mark.parametrize(
     ("others", "words"),
     [
-        (["--ladder", "--rungs", "0"], "--stages: a ladder times whole rungs"),
+        (
+            ["--ladder", "--rungs", "0"],
+            "--stages: with --ladder the rungs say all else themselves; leave it out",
+        ),
         (["--suite", "gemm"], "--stages: with --suite gemm nothing but products is measured; leave it out"),
         (["--suite", "shards"], "--stages: with --suite shards whole runs are measured; leave it out"),
         (["--serve"], "--stages: with --serve only a server is measured; leave it out"),

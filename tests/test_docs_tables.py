@@ -60,6 +60,19 @@ def test_a_table_replaces_what_stood_between_the_markers(root: Path) -> None:
     )
 
 
+def test_a_start(root: Path) -> None:
+    rows = [{"stage": "kernels", "seconds": 0.25, "percent": 20.0, "note": "9 loaded"}]
+    (root / "start.json").write_text(json.dumps({"rows": rows}))
+    marker = "<!-- startup start.json -->"
+    assert docs.render(f"{marker}\n<!-- end -->", root).splitlines()[1:-1] == [
+        "| Stage | Seconds | % | What |",
+        "| --- | ---: | ---: | --- |",
+        "| kernels | 0.25 | 20 | 9 loaded |",
+    ]
+    missing = "<!-- startup none.json -->\nNot measured yet.\n<!-- end -->"
+    assert docs.render(missing, root) == missing
+
+
 def test_rendering_twice_changes_nothing_more(root: Path) -> None:
     once = docs.render(f"{MARKER}\n<!-- end -->\n", root)
     assert docs.render(once, root) == once

@@ -23,7 +23,8 @@ from accel_cli.bench.ladder import Job
 from accel_cli.bench.ladder_clock import Subject
 from accel_cli.bench.ladder_report import LadderReport
 from accel_cli.bench.rungs import PACKAGED
-from accel_cli.commands.bench import LadderFailed, command
+from accel_cli.commands.bench import command
+from accel_cli.commands.bench_ladder import LadderFailed
 from accel_cli.engines.base import Plan
 from accel_cli.errors import DeviceError, OutputError, UsageError
 from accel_cli.validation import TOLERANCE
@@ -276,11 +277,13 @@ class TestCommand:
         assert failure.value.exit_code == 1
         assert json.loads(path.read_text())["failed"] == {"rung 0 (cpu)": "broken"}
 
-    @pytest.mark.parametrize("option", ["--input", "--precision", "--batch", "--streams"])
+    @pytest.mark.parametrize(
+        "option", ["--input", "--precision", "--batch", "--streams", "--tokens", "--config"]
+    )
     def test_what_the_rungs_say_is_refused(self, folder: Path, option: str) -> None:
-        value = {"--input": "a.txt", "--precision": "fp32"}.get(option, 2)
+        value = {"--input": "a.txt", "--precision": "fp32", "--config": "school"}.get(option, 2)
         with pytest.raises(
-            UsageError, match=rf"{option} {value}: with --ladder the rungs say that themselves"
+            UsageError, match=rf"{option} {value}: with --ladder the rungs say all else themselves"
         ):
             self.bench("--ladder", folder, option, value)
 
@@ -290,7 +293,7 @@ class TestCommand:
 
     @pytest.mark.parametrize("option", ["--rungs", "--picture"])
     def test_what_belongs_to_a_ladder_alone(self, option: str) -> None:
-        with pytest.raises(UsageError, match=f"{option} belongs to a ladder; say --ladder too"):
+        with pytest.raises(UsageError, match=f"{option} 1: heeded only with --ladder; say that too"):
             self.bench(option, "1")
 
     def test_the_packaged_ladder_is_the_default(self, monkeypatch: pytest.MonkeyPatch) -> None:

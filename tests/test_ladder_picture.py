@@ -88,7 +88,7 @@ def test_without_matplotlib_nothing_is_measured(monkeypatch: pytest.MonkeyPatch)
 
 def test_pictures_are_written_beside_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
-    monkeypatch.setattr("accel_cli.commands.bench.drawn", lambda document, ending: ending.encode())
+    monkeypatch.setattr("accel_cli.commands.bench_ladder.drawn", lambda document, ending: ending.encode())
     folder = ladders.make_ladder(tmp_path)
     paths = [tmp_path / "a.png", tmp_path / "a.svg"]
     options = [word for path in paths for word in ("--picture", str(path))]

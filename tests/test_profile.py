@@ -278,7 +278,7 @@ def test_the_command_on_a_cpu(accel: Accel) -> None:
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        (["--profile"], "--profile: a ladder times whole rungs; profile one of them with --config FILE"),
+        (["--profile"], "--profile: with --ladder .*leave it out"),
         (["--kernel-debug", "line"], "--kernel-debug line: with --ladder .*leave it out"),
     ],
 )

@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import ExitStack
 from pathlib import Path
 
 import click
 
-from accel_cli.bench import (
-    gemm,
-    gemm_report,
-    ladder,
-    ladder_report,
-    serve_suite,
-    shards,
-    tensor_gemm,
-    text_suite,
-)
-from accel_cli.bench.elapsed import elapsed
-from accel_cli.bench.inputs import TOKENS
+from accel_cli.bench import latency, scaling, serve_suite, shards, text_suite
+from accel_cli.bench.inputs import LAWS, TOKENS
 from accel_cli.bench.lab.experiments import EXPERIMENTS
 from accel_cli.bench.peers import PEERS
-from accel_cli.bench.picture import drawn, require_matplotlib
-from accel_cli.bench.rungs import PACKAGED, numbers
 from accel_cli.bench.suite import Job, run
 from accel_cli.bench.tables import show
 from accel_cli.commands import HELP
-from accel_cli.commands.bench_lab import measure_experiment, said
+from accel_cli.commands.bench_gemm import measure_products
+from accel_cli.commands.bench_lab import measure_experiment
+from accel_cli.commands.bench_ladder import climb, ladder_options
+from accel_cli.commands.bench_latency import measure_latency
+from accel_cli.commands.bench_modes import (
+    GEMM,
+    LADDER,
+    LATENCY,
+    SCALING,
+    SERVE,
+    SHARDS,
+    SUITES,
+    TEXT,
+    mode_of,
+    only_peer,
+)
+from accel_cli.commands.bench_published import Publication
+from accel_cli.commands.bench_scaling import measure_scaling, scaling_options
 from accel_cli.commands.bench_serve import SECONDS, drive, serve_options
 from accel_cli.commands.bench_shards import WORKERS, measure_shards, shards_options
-from accel_cli.commands.bench_text import measure_text, only_peer, text_options
-from accel_cli.commands.options import configured, debug_option, model_options, option, plan_options, say
-from accel_cli.cuda.device import choose
-from accel_cli.errors import AccelError, OutputError, UsageError
-from accel_cli.text.writers import claim, opened_output
+from accel_cli.commands.bench_text import measure_text, text_options
+from accel_cli.commands.options import configured, debug_option, model_and_devices, option, plan_options, say
+from accel_cli.cuda.device import choose, names_several
+from accel_cli.errors import UsageError
 
 
 @click.command(context_settings=HELP)
@@ -51,6 +53,13 @@ from accel_cli.text.writers import claim, opened_output
     default=TOKENS,
     show_default=True,
     help="Tokens of a generated sentence on average, where the model takes any length.",
+)
+@option(
+    "--words",
+    "law",
+    type=click.Choice(tuple(LAWS)),
+    help="How the words of generated sentences are drawn: by Zipf's law, as in texts, or all alike, which"
+    " no cache helps.  [default: zipf]",
 )
 @option(
     "--repeats",
@@ -75,31 +84,17 @@ from accel_cli.text.writers import claim, opened_output
     help="Measure the same network in this program, in turns with ours: as one would write it, or folded,"
     " eager and compiled. With --suite text: torch-folded behind a tokenizer, or fastText; may be repeated.",
 )
-@option(
-    "--ladder",
-    "folder",
-    metavar="[DIR]",
-    is_flag=False,
-    flag_value=str(PACKAGED),
-    help="Measure every rung of a ladder, one plan after the other; a folder of plans, or the packaged one.",
-)
-@option("--rungs", metavar="LIST", help="With --ladder: some of the rungs, like 4,6-10.")
-@option(
-    "--picture",
-    "pictures",
-    metavar="FILE",
-    type=click.Path(),
-    multiple=True,
-    help="With --ladder: draw it into a .png or .svg file (extra `plot`); may be repeated.",
-)
+@ladder_options
 @option(
     "--suite",
-    type=click.Choice(("gemm", "shards", "text", *EXPERIMENTS)),
+    type=click.Choice(tuple(SUITES)),
     help="Instead of a plan, measure matrix products beside cuBLAS's (CUDA; in fp32, or as --precision says),"
-    " runs in shards beside a run of one process, a long file of text -> a file of labels, or what an"
-    " experiment of the lab asks (CUDA; docs/lab.md).",
+    " one sentence at a time, runs in shards beside a run of one process, one device beside several"
+    " (--device cuda:all), a long file of text -> a file of labels, or what an experiment of the lab asks"
+    " (CUDA; docs/lab.md).",
 )
 @shards_options
+@scaling_options
 @text_options
 @serve_options
 @option("--profile", is_flag=True, help="Measure the time of each kernel as well (CUDA).")
@@ -113,12 +108,13 @@ from accel_cli.text.writers import claim, opened_output
     help="Write all figures to a file.",
 )
 @option("--overwrite", is_flag=True, help="Replace a file of figures that exists.")
-@model_options
+@model_and_devices
 @plan_options
 @debug_option
 def command(
     sentences: int,
     tokens: int,
+    law: str | None,
     repeats: int,
     path: str | None,
     peers: tuple[str, ...],
@@ -128,6 +124,7 @@ def command(
     suite: str | None,
     workers: int | None,
     size: int | None,
+    shard_size: int | None,
     serve: bool,
     seconds: float | None,
     soak: float | None,
@@ -151,149 +148,52 @@ def command(
     accel bench --ladder --json docs/results/ladder-h200.json
     accel bench --serve --soak 600
     accel bench --suite shards --sentences 1000000 --workers 2
+    accel bench --suite latency --sentences 4096 --peer torch-folded
     accel bench --suite text --bytes 4G --peer torch-folded --peer fasttext
+    accel bench --suite scaling --bytes 8G --device cuda:all
     """
-    debug = {"--kernels": kernels, "--kernel-debug": kernel_debug}
-    rest = {"--batch": batch, "--streams": streams, **debug}
-    plan = {"--precision": precision, **rest}
-    settings = {name.removeprefix("--").replace("-", "_"): value for name, value in plan.items()}
-    given = {"--config": config, "--device": device, **plan}
-    words = tuple(word for name, value in given.items() if value for word in (name, str(value)))
-    details: dict[str, object] = {"--profile": profile, "--stages": stages}
-    if suite == "text" and not serve:
-        others = {"--workers": workers, "--seconds": seconds, "--soak": soak, "--ladder": folder}
-        drawn_too = {"--rungs": rungs, "--picture": " ".join(pictures)}
-        refuse({**others, **drawn_too, **details}, "with --suite text whole files are classified")
-        files = text_suite.Job(sentences, repeats, size, path, tokens, peers)
-        measure_text(configured(config, **settings), device, files, report, overwrite)
+    mode = mode_of(suite, serve, folder)
+    if names_several(device) and mode is not SCALING:
+        raise UsageError(f"--device {device}: only --suite scaling takes several; say one of them")
+    if law and path is not None:
+        raise UsageError(f"--words {law}: none are drawn, since --input names a text; leave one of them out")
+    end = Publication(report, overwrite)
+    if mode is LADDER and folder is not None:
+        climb(Path(folder), rungs, sentences, repeats, device, only_peer(peers), pictures, end)
         return
-    peer = only_peer(peers)
-    refuse({"--bytes": size}, "only --suite text repeats sentences into a file")
-    if serve:
-        others = {
-            "--workers": workers,
-            "--peer": peer,
-            "--ladder": folder,
-            "--rungs": rungs,
-            "--picture": " ".join(pictures),
-        }
-        refuse({**others, "--suite": suite, **details}, "with --serve only a server is measured")
-        asked = serve_suite.Job(words, sentences, repeats, seconds or SECONDS, soak, path, tokens)
-        drive(configured(config, **settings), device, asked, report, overwrite)
+    if mode is GEMM:
+        measure_products(choose(device), precision or "fp32", repeats, end)
         return
-    refuse({"--seconds": seconds, "--soak": soak}, "only --serve loads anything for a time")
-    if suite == "shards":
-        others = {"--peer": peer, "--ladder": folder, "--rungs": rungs, "--picture": " ".join(pictures)}
-        refuse({**others, **details}, "with --suite shards whole runs are measured")
-        task = shards.Job(words, sentences, repeats, workers or WORKERS, path, tokens)
-        measure_shards(configured(config, **settings), task, report, overwrite)
+    if suite in EXPERIMENTS:
+        measure_experiment(suite, choose(device), repeats, end)
         return
-    refuse({"--workers": workers}, "only --suite shards starts several")
-    aside = said("config", "sentences", "tokens")
-    if suite == "gemm":
-        others = {"--input": path, "--peer": peer, "--ladder": folder, "--rungs": rungs}
-        shown = {"--picture": " ".join(pictures), **details}
-        refuse({**others, **shown, **rest, **aside}, "with --suite gemm nothing but products is measured")
-        products(choose(device), precision or "fp32", repeats, report, overwrite)
-        return
-    if suite is not None:
-        others = {"--input": path, "--peer": peer, "--ladder": folder, "--rungs": rungs}
-        shown = {"--picture": " ".join(pictures), **details}
-        refuse(
-            {**others, **shown, **plan, **aside},
-            f"with --suite {suite} nothing but that experiment is measured",
+    plan = {"precision": precision, "batch": batch, "streams": streams}
+    plan |= {"kernels": kernels, "kernel_debug": kernel_debug}
+    loaded, words = configured(config, **plan), _words({"config": config, "device": device, **plan})
+    text = (path, tokens)
+    if mode is SERVE:
+        drive(
+            loaded, device, serve_suite.Job(words, sentences, repeats, seconds or SECONDS, soak, *text), end
         )
-        measure_experiment(suite, choose(device), repeats, report, overwrite)
-        return
-    if folder is not None:
-        refuse({"--input": path, **plan}, "with --ladder the rungs say that themselves")
-        for name, given_too in details.items():
-            if given_too:
-                raise UsageError(
-                    f"{name}: a ladder times whole rungs; profile one of them with --config FILE"
-                )
-        if peer == "torch-folded":
-            raise UsageError(
-                "--peer torch-folded: rungs are given embeddings too, which cannot be folded; say --peer"
-                " torch, or measure one of them with --config FILE"
-            )
-        chosen = None if rungs is None else numbers(rungs)
-        job = ladder.Job(Path(folder), chosen, sentences, repeats, device, peer is not None)
-        climb(job, report, overwrite, pictures)
-        return
-    for name, value in {"--rungs": rungs, "--picture": pictures}.items():
-        if value:
-            raise UsageError(f"{name} belongs to a ladder; say --ladder too, or leave it out")
-    loaded = configured(config, **settings)
-    with ExitStack() as stack:
-        # opened first: minutes of measuring must not end in "no such folder"
-        file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
-        found = run(loaded, device, Job(sentences, repeats, path, peer, tokens, profile, stages), say)
-        if report != "-":
-            show(found)
-        if file is not None:
-            file.write(found.text().encode())
+    elif mode is TEXT:
+        measure_text(loaded, device, text_suite.Job(sentences, repeats, size, *text, peers), end)
+    elif mode is SHARDS:
+        measure_shards(loaded, shards.Job(words, sentences, repeats, workers or WORKERS, *text), end)
+    elif mode is SCALING:
+        sizes = size or scaling.SIZE, shard_size or scaling.SHARD
+        measure_scaling(loaded, device, workers, scaling.Job(sentences, repeats, *sizes, *text), end)
+    elif mode is LATENCY:
+        measure_latency(loaded, device, latency.Job(sentences, *text, only_peer(peers)), end)
+    else:
+        job = Job(sentences, repeats, path, only_peer(peers), tokens, profile, stages, law or "zipf")
+        end.of(lambda: run(loaded, device, job, say), show)
 
 
-class LadderFailed(AccelError):
-    """A rung computes something else than the goldens, or cannot run."""
-
-
-def climb(job: ladder.Job, report: str | None, overwrite: bool, pictures: tuple[str, ...]) -> None:
-    """Measure a ladder, print it, write its figures and draw them; LadderFailed if a rung was not timed."""
-    require_matplotlib(pictures)
-    figures = Figures(report, overwrite)
-    with ExitStack() as stack:
-        drawings = {path: stack.enter_context(opened_output(path, overwrite)) for path in pictures}
-        found = ladder.run(job, elapsed(say), figures.keep)
-        figures.keep(found)
-        if report != "-":
-            ladder_report.show(found)
-        for path, picture in drawings.items():
-            picture.write(drawn(found.as_json(), Path(path).suffix))
-    if found.failed:
-        raise LadderFailed(f"not timed: {', '.join(found.failed)}")
-
-
-class Figures:
-    """The file of a ladder's figures, whole after every rung: a climb that is cut short is not lost.
-
-    OutputError at once if it cannot be written: minutes of measuring must not end in "no such folder".
-    """
-
-    def __init__(self, path: str | None, overwrite: bool) -> None:
-        self._path, self._overwrite = path, overwrite
-        if path is not None and path != "-":
-            folder = claim(path, overwrite).parent
-            if not os.access(folder, os.W_OK):
-                raise OutputError(f"cannot write into {folder}; name a file in another folder")
-
-    def keep(self, found: ladder_report.LadderReport) -> None:
-        """Write what is known; to stdout only when that is all."""
-        if self._path is None or (self._path == "-" and not found.complete):
-            return
-        with opened_output(self._path, self._overwrite) as file:
-            file.write(found.text().encode())
-        self._overwrite = True  # it is ours now
-
-
-def products(device: str, precision: str, repeats: int, report: str | None, overwrite: bool) -> None:
-    """Measure matrix products on a GPU, print them and write their figures."""
-    with ExitStack() as stack:
-        file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
-        tell = elapsed(say)
-        if precision == "fp32":
-            found = gemm.run(device, repeats, tell)
-        else:
-            found = tensor_gemm.run(device, precision, repeats, tell)
-        if report != "-":
-            gemm_report.show(found)
-        if file is not None:
-            file.write(found.text().encode())
-
-
-def refuse(given: dict[str, object], reason: str) -> None:
-    """UsageError if an option is given that would not be heeded."""
-    for name, value in given.items():
-        if value:
-            raise UsageError(f"{name if value is True else f'{name} {value}'}: {reason}; leave it out")
+def _words(options: dict[str, object]) -> tuple[str, ...]:
+    """Options as another process is given them."""
+    return tuple(
+        word
+        for name, value in options.items()
+        if value
+        for word in (f"--{name.replace('_', '-')}", str(value))
+    )

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
 from accel_cli.bench import serve_report, serve_suite
 from accel_cli.bench.elapsed import elapsed
+from accel_cli.commands.bench_published import Publication
 from accel_cli.commands.options import Command, Real, option, say
 from accel_cli.commands.serve import require_packages
 from accel_cli.errors import AccelError
 from accel_cli.model.config import Config
-from accel_cli.text.writers import opened_output
 
 SECONDS = 3.0
 
@@ -43,16 +41,10 @@ def serve_options(command: Command) -> Command:
     return command
 
 
-def drive(config: Config, device: str, job: serve_suite.Job, report: str | None, overwrite: bool) -> None:
+def drive(config: Config, device: str, job: serve_suite.Job, end: Publication) -> None:
     """Measure a server, print it and write its figures; ServeFailed if it did not stand the overload."""
     require_packages("accel bench --serve")
-    with ExitStack() as stack:
-        file = stack.enter_context(opened_output(report, overwrite)) if report is not None else None
-        found = serve_suite.run(config, device, job, elapsed(say))
-        if report != "-":
-            serve_report.show(found)
-        if file is not None:
-            file.write(found.text().encode())
+    found = end.of(lambda: serve_suite.run(config, device, job, elapsed(say)), serve_report.show)
     if found.soak and not found.soak.passed:
         counts = found.soak.counts
         raise ServeFailed(
