@@ -68,7 +68,7 @@ def convolve(run: Runner, tile: TensorTile, *, starts: int = 5, features: int = 
         ),
         (
             lambda run, tile: tensor_experts(run, A, f(4, 2), W, f(6), f(5, 3), tile=tile),
-            r"tensor_experts gate: shape \(4, 2\), expected \(5, 2\)",
+            r"tensor_experts h: shape \(5, 192\), expected \(4, 192\)",
         ),
         (
             lambda run, tile: tensor_experts(run, A, f(5, 4), W, f(6), f(5, 3), tile=tile),
