@@ -31,6 +31,11 @@ class TokenBatch:
         return len(self.offsets) - 1
 
     @property
+    def tokens(self) -> int:
+        """Of all sentences together."""
+        return len(self.ids)
+
+    @property
     def lengths(self) -> Ints:
         """Tokens of each sentence, int32 [sentences]."""
         return np.diff(self.offsets)
@@ -75,6 +80,11 @@ class EmbeddingBatch:
 
     def __len__(self) -> int:
         return len(self.values)
+
+    @property
+    def tokens(self) -> int:
+        """Of all sentences together."""
+        return len(self.values) * int(self.values.shape[2])
 
     def rows(self, start: int, stop: int) -> EmbeddingBatch:
         """The sentences start to stop - 1 as a batch of their own."""

@@ -1,34 +1,29 @@
-// WGMMA: what the end of a tile reads beside its sums. It comes into shared memory while they are made.
+// WGMMA: what weighs the experts' outputs, bias and gate, comes into shared memory while a tile is multiplied. Each lane
+// would read much of both at the tile's end; other epilogues read so little that this takes longer (docs/ladder.md).
 #pragma once
 
 #include "fragment_epilogue.cuh"
 #include "wgmma_tile.cuh"
 
-// A warp brings what it will read itself: a bias of its own for each of BN columns, gates or owners of its rows in the
-// block. Four values are kept free for each row.
+constexpr bool BESIDE = EPILOGUE >= EPILOGUE_EXPERTS;
+
+// A warp brings what it will read itself: a bias of its own for each of BN columns, the gate of its rows in the block.
 struct Beside {
     float* const bias;
     float* const gate;  // [BM, EXPERTS]
-    int* const owners;  // [BM], in the place of the gate: no epilogue reads both
 
     __device__ __forceinline__ Beside(unsigned char* memory, int warp)
-        : bias(reinterpret_cast<float*>(memory) + warp * BN),
-          gate(reinterpret_cast<float*>(memory) + GROUPS * 4 * BN),
-          owners(reinterpret_cast<int*>(gate)) {}
+        : bias(reinterpret_cast<float*>(memory) + warp * BN), gate(reinterpret_cast<float*>(memory) + GROUPS * 4 * BN) {}
 
-    // Begins to copy the bias, of which so much is there.
+    // Begins to copy the bias, of which so much is there, once all lanes have read the last one.
     __device__ __forceinline__ void bring_bias(const float* from, int there) const {
-        if (BIAS) bring<BN>(bias, from, there);
+        __syncwarp();
+        bring<BN>(bias, from, there);
     }
 
-    // Begins to copy what belongs to 16 rows of the block, of which so many are there; the block's own are those from
-    // `block_row` on.
-    __device__ __forceinline__ void bring_rows(const float* gates, const int* all_owners, long long block_row, int row,
-                                               int there) const {
-        if (EPILOGUE >= EPILOGUE_EXPERTS) {
-            bring<16 * EXPERTS>(gate + row * EXPERTS, gates + (block_row + row) * EXPERTS, there * EXPERTS);
-        }
-        if (EPILOGUE == EPILOGUE_GETMAX) bring<16>(owners + row, all_owners + block_row + row, there);
+    // Begins to copy the gate of 16 rows of the block, of which so many are there.
+    __device__ __forceinline__ void bring_gate(const float* from, int row, int there) const {
+        bring<16 * EXPERTS>(gate + row * EXPERTS, from, there * EXPERTS);
     }
 
     // Waits until all of it is there.
@@ -41,13 +36,11 @@ struct Beside {
 private:
     // Copies COUNT words, zeros in the place of those that are not there.
     template <int COUNT>
-    __device__ __forceinline__ static void bring(void* to, const void* from, int there) {
+    __device__ __forceinline__ static void bring(float* to, const float* from, int there) {
 #pragma unroll
         for (int first = 0; first < COUNT; first += 32) {
             const int i = first + threadIdx.x % 32, bytes = i < there ? 4 : 0;
-            if (COUNT % 32 == 0 || i < COUNT) {
-                ptx::cp_async_4(static_cast<int*>(to) + i, static_cast<const int*>(from) + (bytes ? i : 0), bytes);
-            }
+            if (COUNT % 32 == 0 || i < COUNT) ptx::cp_async_4(to + i, from + (bytes ? i : 0), bytes);
         }
     }
 };

@@ -18,7 +18,6 @@
 #include "fragment_epilogue.cuh"
 #include "wgmma_beside.cuh"
 #include "wgmma_operands.cuh"
-#include "wgmma_turns.cuh"
 
 #if CLUSTER > 1
 #define TOGETHER __cluster_dims__(CLUSTER, 1, 1)
@@ -125,19 +124,18 @@ wgmma_gemm(const unsigned char* __restrict__ a, const int* __restrict__ starts, 
             ptx::wgmma_descriptor(shared + group * TALL * 64 * ROW, 0, 8 * ROW, ptx::swizzle_128);
         const unsigned long long b_first =
             ptx::wgmma_descriptor(shared + HALVES * A_TILE, 0, 8 * ROW, ptx::swizzle_128);
-        const int alone = max(steps - APART, 0);  // the step from which on a group multiplies alone
         const Beside beside(stages.end(), group * 4 + warp);
-        if (GROUPS > 1 && group == GROUPS - 1) pass_turn(group);
         Y* const outputs = reinterpret_cast<Y*>(y) + blockIdx.z * y_step + column;
         for (int number = blockIdx.x; number < tiles.count(); number += gridDim.x) {
             tiles.find(number);
             const int there = static_cast<int>(min(rows - tiles.row, static_cast<long long>(BM)));
-            __syncwarp();  // all have read what lay beside the last tile
-            beside.bring_bias(bias + tiles.column, columns - tiles.column);
+            if (BESIDE) {
+                beside.bring_bias(bias + tiles.column, columns - tiles.column);
 #pragma unroll
-            for (int m = 0; m < TALL; ++m) {
-                const int row = first_row + m * 64;
-                beside.bring_rows(gate, owners, tiles.row, row, there - row);
+                for (int m = 0; m < TALL; ++m) {
+                    const int row = first_row + m * 64;
+                    beside.bring_gate(gate + (tiles.row + row) * EXPERTS, row, there - row);
+                }
             }
             float sums[TALL][BN / 2];
 #if PROMOTE
@@ -146,7 +144,6 @@ wgmma_gemm(const unsigned char* __restrict__ a, const int* __restrict__ starts, 
             unsigned long long* before = nullptr;  // the barrier of a stage that may still be read
             int add = 0;
             for (int step = 0; step < steps; ++step) {
-                if (GROUPS > 1 && step == alone) wait_turn(group);
                 stages.wait_full();
                 if (!BULK) ptx::fence_proxy_async();  // those copies were ordinary writes
                 ptx::wgmma_fence();
@@ -167,21 +164,21 @@ wgmma_gemm(const unsigned char* __restrict__ a, const int* __restrict__ starts, 
                 }
 #endif
             }
-            if (GROUPS > 1) pass_turn(group);
             ptx::wgmma_wait_group<0>();
             release(before);
-            beside.wait();
-            FragmentPlace place{0, 0, there, columns - tiles.column};
-            place.y = outputs + (EPILOGUE == EPILOGUE_GETMAX ? 0 : tiles.row * stride) + tiles.column / EXPERTS;
+            if (BESIDE) beside.wait();
+            const int left = BESIDE ? tiles.column : 0;  // the column that is the first one of bias and y
+            FragmentPlace place{0, tiles.column - left, there, columns - left};
+            place.y = outputs + (EPILOGUE == EPILOGUE_GETMAX ? 0 : tiles.row * stride) + left / EXPERTS;
             place.stride = stride;
             place.y_low = y_low;
-            place.x = reinterpret_cast<const Operand*>(a) + blockIdx.z * a_step + tiles.row * a_row + tiles.column;
+            place.x = reinterpret_cast<const Operand*>(a) + blockIdx.z * a_step + tiles.row * a_row;
             place.x_row = a_row;
             place.x_low = a_low;
             place.scale = scale;
-            place.bias = beside.bias;
-            place.gate = beside.gate;
-            place.owners = beside.owners;
+            place.bias = BESIDE ? beside.bias : bias;
+            place.gate = beside.gate;  // which no other epilogue reads
+            place.owners = owners + (EPILOGUE == EPILOGUE_GETMAX ? tiles.row : 0);
 #pragma unroll
             for (int m = 0; m < TALL; ++m) {
                 place.row = first_row + m * 64;

@@ -22,10 +22,6 @@ constexpr int A_TILE = BM * ROW;
 constexpr int B_TILE = BN * ROW;
 constexpr int STAGE = HALVES * (A_TILE + B_TILE);
 
-// So many steps at the end of a tile are multiplied by one group after the other, so that one multiplies while the one
-// before it stores. All of them, and the one before, must be held at once.
-constexpr int APART = STAGES / 2;
-
 // Registers of a thread: all start with as many; then the bringers give some of theirs to the multipliers.
 constexpr int BRINGS = BM > 128 ? 56 : 40;
 constexpr int MULTIPLIES = GROUPS == 3 ? 152 : BM > 128 ? 224 : 232;

@@ -31,8 +31,10 @@ def test_what_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     assert make_plan(SCHOOL, PlanSpec(), "cpu") == Plan("cpu", "fp32", "folded", "folded", 4096, 5)
     rest = {"precision": "fp16", "convolution": "folded", "gemm": "wgmma", "epilogue": "fused"}
     rest |= {"copies": "pinned", "allocation": "once", "order": "in_turn"}
-    ragged = {"experts": "separate", "launch": "stream", "batch": 32768, "streams": 4}
-    school = {**ragged, "experts": "folded", "launch": "graph"}
+    ragged = {"experts": "separate", "launch": "graph", "batch": 32768, "streams": 4}
+    school = {**ragged, "experts": "folded"}
+    lengths = make_plan(RAGGED, PlanSpec(convolution="implicit"), "cuda:1")  # which its launches depend on
+    assert lengths.launch == "stream"
     assert make_plan(RAGGED, PlanSpec(), "cuda:1") == Plan("cuda:1", **rest, **ragged)
     assert make_plan(SCHOOL, PlanSpec(), "cuda:1") == Plan("cuda:1", **rest, **school)
 

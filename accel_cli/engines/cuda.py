@@ -186,6 +186,9 @@ class CudaEngine:
         room, start = self._room, 0
         if isinstance(batch, EmbeddingBatch) and not room.embeddings:
             raise DeviceError("this engine has no room for embeddings; open it with embeddings=True")
+        if len(batch) <= room.sentences and batch.tokens <= room.tokens:  # the usual case, at no cost
+            yield batch
+            return
         while start < len(batch):
             stop = min(start + room.sentences, len(batch))
             if isinstance(batch, TokenBatch):

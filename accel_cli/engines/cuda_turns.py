@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Generic
 
 import numpy as np
@@ -28,8 +28,12 @@ class Turns:
     @contextmanager
     def using(self, doing: str) -> Iterator[None]:
         """Hold the engine, make its device the current one, and translate CUDA's errors."""
-        with self._lock, self.on_device(doing):
+        with self._lock, cupy().cuda.Device(self._index), translated(doing), named(doing):
             yield
+
+    def holding(self) -> AbstractContextManager[bool]:
+        """Hold the engine, for those whose device is the current one already."""
+        return self._lock
 
     @contextmanager
     def on_device(self, doing: str) -> Iterator[None]:
@@ -49,8 +53,8 @@ class CudaTicket(Generic[P]):
         with self._turns.on_device("waiting for a batch"):
             for part in self._parts:
                 part.finish()
-        with self._turns.using("fetching a batch"):
-            found = [part.fetch() for part in self._parts]
+            with self._turns.holding():
+                found = [part.fetch() for part in self._parts]
         predictions = type(found[0]).concatenate(found)
         if not np.isfinite(predictions.logits).all():
             raise DeviceError(NOT_FINITE)

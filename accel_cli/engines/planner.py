@@ -52,7 +52,7 @@ _WHY = {
     "once": "nothing is allocated while it runs",
     "side_by_side": "small products fill the device together",
     "in_turn": "one product at a time is all there is",
-    "graph": "batches are alike, and a graph costs one launch",
+    "graph": "the same launches come again, and a graph of them costs one",
     "stream": "sentences have any length, so no two batches are alike",
 }
 _SHORTCUT = "the shortcut around fc.0 adds what the experts give"
@@ -100,7 +100,7 @@ def make_plan(
     chosen: dict[str, str] = {}
     for key in _ORDER:
         asked = getattr(wanted, key)
-        order = case.order(key)
+        order = case.order(key, chosen)
         obstacles = {choice: case.obstacle(key, choice, chosen) for choice in order}
         possible = [choice for choice in order if obstacles[choice] is None]
         if asked == "auto":
@@ -162,11 +162,13 @@ class _Case:
         """The kind of device, as a refusal names it."""
         return f"{self.kind} with embeddings as input" if self.embeddings else self.kind
 
-    def order(self, key: str) -> list[str]:
-        """What this kind of device can do for a key, the preferred choice for this network first."""
+    def order(self, key: str, chosen: dict[str, str]) -> list[str]:
+        """What this kind of device can do for a key after what was chosen, the preferred choice first."""
         last = set()
         if self.spec.length is None:  # chunks of long sentences overlap, and no two batches are alike
-            last |= {"toomcook", "graph"}
+            last.add("toomcook")
+            if chosen.get("convolution") != "folded":  # whose launches depend on the count of sentences alone
+                last.add("graph")
         if key == "experts" and not folding_saves(self.spec):
             last.add("folded")
         return sorted(ABILITIES[self.kind].get(key, ()), key=lambda choice: choice in last)

@@ -16,14 +16,15 @@ from accel_cli.kernels.tensor_operands import Operands
 from accel_cli.kernels.tensor_tile import Source
 from accel_cli.kernels.wgmma_gemm import WgmmaTile
 
-# How well each does on a product that fills the device, measured on an H200 (docs/tuning.md says how).
+# How well each does on a product that fills the device, about, as tried on an H200.
 _USUAL: dict[str, dict[WgmmaTile | MmaTile, float]] = {
     "wgmma": {
         wgmma_gemm.LARGE: 1.0,
         wgmma_gemm.DEFAULT: 0.92,
         wgmma_gemm.SPLIT: 0.8,
-        wgmma_gemm.NARROW: 0.7,
-        wgmma_gemm.SMALL: 0.65,
+        wgmma_gemm.SMALL: 0.78,
+        wgmma_gemm.NARROW: 0.68,
+        wgmma_gemm.SHORT: 0.65,
         wgmma_gemm.TINY: 0.5,
     },
     "mma": {

@@ -12,7 +12,7 @@ from accel_cli.kernels.tensor_tile import Source, geometry, tensor_kernel
 
 KERNEL = tensor_kernel("wgmma_gemm", "sm_90a")
 _BARRIER_BYTES = 8  # two a stage
-_BESIDE = 4  # values of a row that a tile's end may read, in fp32, beside a bias for each column
+_GATES = max(WEIGHED)  # of a row, that are held beside a tile with a bias for each column
 _WIDTHS = (64, 128, 192, 256)
 # With more there are spills, or products that wait for each other, as the compiler says.
 _TALL, _ROWS = 2, 256
@@ -59,7 +59,7 @@ class WgmmaTile:
     def shared_bytes(self, split: bool) -> int:
         """Shared memory of a block."""
         stage = (2 if split else 1) * (self.rows + self.columns) * ROW_BYTES
-        beside = self.groups * 4 * (self.columns + self.tall * 16 * _BESIDE) * 4  # of each warp
+        beside = self.groups * 4 * (self.columns + self.tall * 16 * _GATES) * 4  # of each warp
         return self.stages * (stage + 2 * _BARRIER_BYTES) + beside
 
     def grid(self, rows: int, columns: int, batch: int) -> tuple[int, int, int]:
@@ -90,7 +90,8 @@ LARGE = WgmmaTile(2, 1, 256, 4)
 DEFAULT = WgmmaTile(2, 1, 128, 6)
 SPLIT = WgmmaTile(2, 1, 128, 3)  # which takes twice the memory
 NARROW = WgmmaTile(2, 1, 64, 8)
-SMALL = WgmmaTile(1, 1, 128, 4)
+SMALL = WgmmaTile(1, 1, 128, 8)
+SHORT = WgmmaTile(1, 1, 128, 4)  # for split operands too
 TINY = WgmmaTile(1, 1, 64, 4)
 
 
@@ -100,7 +101,7 @@ def variants() -> list[Launch]:
     split = Operands(Type.FP16, split=True, promote=512)
     pooled = [
         geometry(tile, operands, 1, 1, 1, source, Epilogue.GETMAX)
-        for operands, tiles in ((half, (LARGE, DEFAULT, SMALL, TINY)), (split, (SPLIT, SMALL, TINY)))
+        for operands, tiles in ((half, (LARGE, DEFAULT, SMALL, TINY)), (split, (SPLIT, SHORT, TINY)))
         for tile in tiles
         for source in (Source.WINDOWS, Source.IDS)
     ]
