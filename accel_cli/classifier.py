@@ -160,6 +160,9 @@ class Classifier:
     def _started(self, batch: Batch) -> Iterator[Ticket]:
         """A batch in parts of the plan's size, each started when it is asked for."""
         size = self.plan.batch
+        if 0 < len(batch) <= size:  # the usual case of one sentence, at no cost
+            yield self.engine.submit(batch)
+            return
         for start in range(0, len(batch), size):
             yield self.engine.submit(batch.rows(start, min(start + size, len(batch))))
 

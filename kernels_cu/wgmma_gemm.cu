@@ -16,7 +16,6 @@
 // Tensor cores cut off as they add up: after PROMOTE of k partial sums go into ordinary registers (0: never).
 #include "bands.cuh"
 #include "fragment_epilogue.cuh"
-#include "wgmma_beside.cuh"
 #include "wgmma_operands.cuh"
 
 #if CLUSTER > 1
@@ -119,24 +118,13 @@ wgmma_gemm(const unsigned char* __restrict__ a, const int* __restrict__ starts, 
     } else {
         ptx::setmaxnreg_inc<MULTIPLIES>();
         const int group = threadIdx.x / 128 - 1, warp = threadIdx.x / 32 % 4;
-        const int first_row = group * TALL * 64 + warp * 16;  // of the warp's rows in the block; every 64th
         const unsigned long long a_first =
             ptx::wgmma_descriptor(shared + group * TALL * 64 * ROW, 0, 8 * ROW, ptx::swizzle_128);
         const unsigned long long b_first =
             ptx::wgmma_descriptor(shared + HALVES * A_TILE, 0, 8 * ROW, ptx::swizzle_128);
-        const Beside beside(stages.end(), group * 4 + warp);
         Y* const outputs = reinterpret_cast<Y*>(y) + blockIdx.z * y_step + column;
         for (int number = blockIdx.x; number < tiles.count(); number += gridDim.x) {
             tiles.find(number);
-            const int there = static_cast<int>(min(rows - tiles.row, static_cast<long long>(BM)));
-            if (BESIDE) {
-                beside.bring_bias(bias + tiles.column, columns - tiles.column);
-#pragma unroll
-                for (int m = 0; m < TALL; ++m) {
-                    const int row = first_row + m * 64;
-                    beside.bring_gate(gate + (tiles.row + row) * EXPERTS, row, there - row);
-                }
-            }
             float sums[TALL][BN / 2];
 #if PROMOTE
             float total[TALL][BN / 2] = {};
@@ -166,22 +154,21 @@ wgmma_gemm(const unsigned char* __restrict__ a, const int* __restrict__ starts, 
             }
             ptx::wgmma_wait_group<0>();
             release(before);
-            if (BESIDE) beside.wait();
-            const int left = BESIDE ? tiles.column : 0;  // the column that is the first one of bias and y
-            FragmentPlace place{0, tiles.column - left, there, columns - left};
-            place.y = outputs + (EPILOGUE == EPILOGUE_GETMAX ? 0 : tiles.row * stride) + left / EXPERTS;
+            const int there = static_cast<int>(min(rows - tiles.row, static_cast<long long>(BM)));
+            FragmentPlace place{0, tiles.column, there, columns};
+            place.y = outputs + (EPILOGUE == EPILOGUE_GETMAX ? 0 : tiles.row * stride);
             place.stride = stride;
             place.y_low = y_low;
             place.x = reinterpret_cast<const Operand*>(a) + blockIdx.z * a_step + tiles.row * a_row;
             place.x_row = a_row;
             place.x_low = a_low;
             place.scale = scale;
-            place.bias = BESIDE ? beside.bias : bias;
-            place.gate = beside.gate;  // which no other epilogue reads
+            place.bias = bias;
+            place.gate = gate + (EPILOGUE >= EPILOGUE_EXPERTS ? tiles.row * EXPERTS : 0);
             place.owners = owners + (EPILOGUE == EPILOGUE_GETMAX ? tiles.row : 0);
 #pragma unroll
             for (int m = 0; m < TALL; ++m) {
-                place.row = first_row + m * 64;
+                place.row = (group * TALL + m) * 64 + warp * 16;
 #if PROMOTE
                 finish(reinterpret_cast<float(&)[BN / 8][4]>(total[m]), place);
 #else

@@ -31,8 +31,6 @@ struct Stages {
         }
         ptx::fence_mbarrier_init();
     }
-    // What lies behind them.
-    __device__ __forceinline__ unsigned char* end() const { return reinterpret_cast<unsigned char*>(empty + STAGES); }
     __device__ __forceinline__ unsigned char* here() const { return memory + stage * STAGE; }
     __device__ __forceinline__ unsigned long long* full_here() const { return full + stage; }
     __device__ __forceinline__ unsigned long long* empty_here() const { return empty + stage; }

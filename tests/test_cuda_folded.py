@@ -45,7 +45,7 @@ def features_of(
     convolution = FoldedConvolution(spec, networks.weights_of(spec), table, Tiles(facts(0)), run)
     arrays = (fake_cupy.asarray(array) for array in (batch.offsets, batch.ids))
     offsets, ids = arrays
-    part = Sentences(offsets, np.diff(batch.offsets), ids)
+    part = Sentences(offsets, batch.offsets, ids)
     buffers = convolution.buffers(len(batch), part.tokens)
     features = Room(len(batch), spec.features, output).rows(len(batch))
     convolution(part, buffers, features, Branches(0), lambda name, value: None)

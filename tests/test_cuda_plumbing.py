@@ -16,6 +16,7 @@ import pytest
 from host_cuda.runner import HostRunner
 
 from accel_cli.batches import Batch, EmbeddingBatch
+from accel_cli.cuda.buffers import Mirror
 from accel_cli.cuda.errors import DeviceFull, DeviceLost, translated
 from accel_cli.engines import cuda
 from accel_cli.engines.cuda import CudaEngine
@@ -139,6 +140,20 @@ def test_nothing_is_allocated_while_batches_run(cupy: Any, monkeypatch: pytest.M
         monkeypatch.setattr(cupy, name, lambda *_: pytest.fail("allocated"))
     monkeypatch.setattr(cupy.cuda, "alloc_pinned_memory", lambda *_: pytest.fail("allocated"))
     check_predictions(engine, spec, batch_of(spec, 50))
+
+
+def test_what_the_device_holds_is_not_copied_again(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    mirror, stream = Mirror(600, "int32"), cupy.cuda.Stream()
+    memory, copies = type(mirror.device.data), list[int]()
+    copy = memory.copy_from_host_async
+    monkeypatch.setattr(
+        memory, "copy_from_host_async", lambda *given: (copies.append(given[2]), copy(*given))[1]
+    )
+    for values in (np.arange(3), np.arange(3), np.arange(9), np.arange(3), np.zeros(600), np.arange(3)):
+        sent = mirror.upload(values.astype(np.int32), stream)
+        stream.synchronize()
+        assert cupy.asnumpy(sent).tolist() == values.tolist()
+    assert copies == [12, 36, 12, 2400, 12]
 
 
 def test_every_stage_has_its_time_over_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:

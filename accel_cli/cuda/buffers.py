@@ -10,6 +10,7 @@ import numpy.typing as npt
 from accel_cli.cuda.device import cupy
 
 _SMALL = 1 << 14  # bytes that are copied sooner than asked where they lie
+_TINY = 1 << 10  # bytes that are compared sooner than copied
 
 
 def page_locked(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
@@ -56,23 +57,29 @@ class Mirror:
         self.host = page_locked((size,), dtype) if pinned else np.empty(size, dtype)
         self._address = self.host.ctypes.data  # which numpy takes microseconds to say
         self.device = empty(size, dtype=dtype)
+        self._last = b""  # what the device holds, if that is tiny
 
     def upload(self, values: npt.NDArray[Any], stream: Any) -> Any:
         """Copy `values` to the device, asynchronously; the device array in their shape.
 
         What is page-locked already is read where it lies, and must not change before the copy is done.
         """
-        size, source = values.size, np.ascontiguousarray(values)
-        part = self.device[:size]
+        source = np.ascontiguousarray(values)
+        part = self.device[: source.size]
+        if values.ndim > 1:
+            part = part.reshape(values.shape)
+        content = source.tobytes() if source.nbytes <= _TINY else b""
+        if content and content == self._last:
+            return part
         if self._pinned and (source.nbytes <= _SMALL or not is_page_locked(source)):
-            self.host[:size] = source.ravel()
+            self.host[: source.size] = source.ravel()
             address = self._address
         else:
             address = source.ctypes.data
-        part.data.copy_from_host_async(address, part.nbytes, stream)
-        return part.reshape(values.shape)
+        self.device.data.copy_from_host_async(address, source.nbytes, stream)
+        self._last = content
+        return part
 
     def download(self, size: int, stream: Any) -> None:
         """Copy the first `size` values to the host, asynchronously."""
-        part = self.device[:size]
-        part.data.copy_to_host_async(self._address, part.nbytes, stream)
+        self.device.data.copy_to_host_async(self._address, size * self.host.itemsize, stream)

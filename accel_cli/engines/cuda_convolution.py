@@ -36,7 +36,7 @@ from accel_cli.model.weights import Weights
 class Sentences:
     """Sentences on the device, as `ids` [tokens] or as `values` [sentences, dimension, length].
 
-    Sentence i begins at offsets[i]. `known` are the lengths on the host, which are not known of text that the
+    Sentence i begins at offsets[i]. `known` are the offsets on the host, which are not known of text that the
     device has read.
     """
 
@@ -52,7 +52,7 @@ class Sentences:
     def lengths(self) -> Ints:
         """Tokens of each, on the host."""
         assert self.known is not None, "only the device knows the lengths"
-        return self.known
+        return np.diff(self.known)
 
     @property
     def tokens(self) -> int:

@@ -171,11 +171,11 @@ class Slot:
     def _upload(self, batch: Batch) -> Sentences:
         if isinstance(batch, TokenBatch):
             offsets = self._offsets.upload(batch.offsets, self._stream)
-            return Sentences(offsets, batch.lengths, ids=self._ids.upload(batch.ids, self._stream))
+            return Sentences(offsets, batch.offsets, ids=self._ids.upload(batch.ids, self._stream))
         count, _, length = batch.values.shape
         ends = np.arange(count + 1, dtype=np.int32) * np.int32(length)
         offsets = self._offsets.upload(ends, self._stream)
-        return Sentences(offsets, np.diff(ends), values=self._values.upload(batch.values, self._stream))
+        return Sentences(offsets, ends, values=self._values.upload(batch.values, self._stream))
 
     def _compute(self, part: Sentences, observe: Observe | None) -> None:
         shape, memory = (len(part), self._labels), self._results.device

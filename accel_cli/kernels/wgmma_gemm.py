@@ -12,7 +12,6 @@ from accel_cli.kernels.tensor_tile import Source, geometry, tensor_kernel
 
 KERNEL = tensor_kernel("wgmma_gemm", "sm_90a")
 _BARRIER_BYTES = 8  # two a stage
-_GATES = max(WEIGHED)  # of a row, that are held beside a tile with a bias for each column
 _WIDTHS = (64, 128, 192, 256)
 # With more there are spills, or products that wait for each other, as the compiler says.
 _TALL, _ROWS = 2, 256
@@ -59,8 +58,7 @@ class WgmmaTile:
     def shared_bytes(self, split: bool) -> int:
         """Shared memory of a block."""
         stage = (2 if split else 1) * (self.rows + self.columns) * ROW_BYTES
-        beside = self.groups * 4 * (self.columns + self.tall * 16 * _GATES) * 4  # of each warp
-        return self.stages * (stage + 2 * _BARRIER_BYTES) + beside
+        return self.stages * (stage + 2 * _BARRIER_BYTES)
 
     def grid(self, rows: int, columns: int, batch: int) -> tuple[int, int, int]:
         """Whole clusters, and no more blocks than there are tiles; z is the batch."""
