@@ -40,7 +40,7 @@ sanitize: $(SANITIZERS:%=sanitize-%)  ## the kernel tests under compute-sanitize
 
 # racecheck does not see that barrier.arrive orders, nor an arrival at another block's mbarrier, and reports the PTX
 # manual's own producer and consumer
-TESTS_racecheck := -k "not named_barriers and not multicast"
+TESTS_racecheck := -k "not named_barriers and not all_blocks_of_a_cluster"
 
 sanitize-%: $(ENV_CUDA)  # writes $(REPORTS)/sanitize-TOOL.txt
 	mkdir -p $(REPORTS)
