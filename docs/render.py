@@ -12,17 +12,10 @@ A marker is one line, and all between it and the line `<!-- end -->` is rewritte
     <!-- serve docs/results/serve-cpu.json -->
     <!-- picture docs/ladder.svg What it shows -->
 
-First word: `results` for the rows of a file, `stages` for its stages, `bounds` for what bounds them, `limits`
-for what they are held against, `ladder` for the rungs of a ladder,
-`startup` for the stages of `accel info --startup`, `latency` for the ways of `accel bench --suite latency`,
-`serve` for the ways to ask a server, `soak` for how it stood an overload, `resources`, `fleets` and `tails`
-for the parts of `accel plan-scale`, a line each; `text` for the programs of `accel bench --suite text`,
-`scaling` for the devices of `--suite scaling`, `shards` for the ways of `--suite shards`;
-`memory`, `threads`, `banks`, `softmax` and `roofline` for the rows of an experiment of docs/lab.md. Then the
-file, or several with commas, from the top of the repository. Then filters: key=value, or key=one,other. Then
-the columns, each as key: heading; without any, the usual ones. A key that a row lacks is looked up in the
-whole file, with dots: `machine.cpu`. `picture` shows a file. Of a ladder, a server or a picture that is not
-there nothing is shown; of a start, a latency, a suite or an experiment, that it was not measured yet.
+First word: a kind of table in docs/tables.yaml, or `picture`, which shows a file if it is there. Then the file
+of figures, or several with commas, from the top of the repository. Then filters: key=value, or key=one,other.
+Then the columns, each as key: heading; without any, the usual ones. A key that a row lacks is looked up in the
+whole file, with dots: `machine.cpu`.
 """
 
 from __future__ import annotations
@@ -36,96 +29,16 @@ from os.path import relpath
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[1]
 LADDER, PICTURES = "docs/results/ladder-h200.json", ("docs/ladder.png", "docs/ladder.svg")
-SCALING, SCALED = (
-    ("docs/results/scaling-h200.json", "docs/results/scaling-school-h200.json"),
-    "docs/scaling.svg",
-)
-LAB = ("memory", "threads", "banks", "softmax", "roofline")
-LISTS = {
-    "results": "rows",
-    "startup": "rows",
-    "latency": "rows",
-    "stages": "stages",
-    "bounds": "bounds",
-    "limits": "bounds",
-    "serve": "rows",
-    "soak": "soak",
-    "resources": "rows",
-    "fleets": "fleets",
-    "tails": "tails",
-    "text": "rows",
-    "scaling": "rows",
-    "shards": "rows",
-    **dict.fromkeys(LAB, "rows"),
-}
-# what is shown in place of a file that is not there
-MAY_LACK = {
-    **dict.fromkeys(("ladder", "serve", "soak"), ()),
-    **dict.fromkeys(("startup", "latency", "text", "scaling", "shards", *LAB), ("Not measured yet.",)),
-}
-USUAL = {
-    "results": "program: Program | clock: Clock | input: Input | warm: Warm | n: n"
-    " | sentences_per_s: Sentences/s | slowest: Slowest | fastest: Fastest | x_peer: x peer"
-    " | max_error: Largest error",
-    "startup": "stage: Stage | seconds: Seconds | percent: % | note: What",
-    "latency": "program: Program | input: Input | n: Sentences, one at a time | median_us: Median, us"
-    " | p90_us: p90, us | p99_us: p99, us | max_error: Largest error",
-    "stages": "stage: Stage | seconds: Seconds | percent: % | gflop_per_s: GFLOP/s | gb_per_s: GB/s",
-    "bounds": "stage: Stage | us: us | percent: % | launches: Launches | bound: Bound"
-    " | percent_of_bound: % of it",
-    "limits": "resource: Resource | per_s: A second | measured_by: Measured by",
-    "ladder": "rung: Rung | name: Name | n: n | sentences_per_s: Sentences/s | x_first: x rung 0"
-    " | x_before: x before | tflop_per_s: TFLOP/s | percent_of_ceiling: % of ceiling | one_batch: n = 512"
-    " | cold: n = 32, cold | ids: Ids: sentences/s | ids_one_batch: Ids: n = 512 | worst: Largest error",
-    "serve": "protocol: Protocol | n: Sentences a request | connections: Connections"
-    " | requests_per_s: Requests/s | sentences_per_s: Sentences/s | slowest: Slowest | fastest: Fastest"
-    " | p50_ms: p50, ms | p99_ms: p99, ms | x_engine: x engine | load: Load",
-    "soak": "seconds: Seconds | offered_requests_per_s: Requests/s asked for | right: Right | refused: 429"
-    " | wrong: Wrong | failed: Failed | right_sentences_per_s: Sentences/s | p99_ms: p99, ms"
-    " | recovery_ms: Good again after, ms | start_mib: MiB at start | end_mib: At end | most_mib: Most",
-    "resources": "resource: Resource | basis: Basis | text_gb_per_s: GB/s of text | hours: Hours alone"
-    " | hours_slowest: By the slowest repeat | hours_fastest: By the fastest | percent_used: % used"
-    " | nodes_for_deadline: Nodes for the deadline",
-    "fleets": "fleet: Fleet | unit: Unit | basis: Basis | sentences_per_s: Sentences/s a unit"
-    " | unit_hours: Unit-hours | units: Units | cost: Cost",
-    "tails": "shard_gb: Shard, GB | shards: Shards | workers: Workers | slow_workers: Slow workers"
-    " | hours_between_deaths: Hours between deaths | hours: Hours | percent_over: % over the plan"
-    " | tail_minutes: Tail, minutes | retried: Retried | given_up: Given up"
-    " | lost_unit_hours: Lost unit-hours",
-    "text": "program: Program | model: Network | fields: Rows | output: Written to | sentences: Sentences"
-    " | bytes: Bytes of text | seconds: Seconds | seconds_fastest: Fastest | seconds_slowest: Slowest"
-    " | sentences_per_s: Sentences/s | gb_per_s: GB/s of text | max_error: Largest error"
-    " | agree_percent: % as accel's",
-    "shards": "way: Way | seconds: Seconds | sentences_per_s: Sentences/s | mb_per_s: MB/s"
-    " | cost_percent: % more time",
-    "scaling": "engine: Engine | devices: Devices | workers: Workers | seconds: Seconds"
-    " | start_seconds: Of them start | sentences_per_s: Sentences/s"
-    " | steady_sentences_per_s: Steady: sentences/s | steady_slowest: Slowest | steady_fastest: Fastest"
-    " | steady_gb_per_s: Steady: GB/s | steady_x_one: x one device | scaling_per_device: A device"
-    " | percent_inside: % inside",
-    "memory": "bytes: Bytes | direction: Direction | memory: Memory | us: us | us_min: Fastest"
-    " | us_max: Slowest | gb_per_s: GB/s | x_pageable: x pageable",
-    "threads": "order: Order | apart_bytes: Lanes apart, bytes | sectors: Sectors a load"
-    " | percent_used: % of them used | us: us | us_min: Fastest | us_max: Slowest | gb_per_s: GB/s"
-    " | percent_of_copy: % of copy",
-    "banks": "layout: Layout | rounds: Rounds | write_ways: Ways to write | read_ways: Ways to read | us: us"
-    " | us_min: Fastest | us_max: Slowest | gb_per_s: GB/s | percent_of_copy: % of copy | x_plain: x plain"
-    " | predicted_x_plain: Predicted",
-    "softmax": "length: Length | method: Method | passes: Passes | us: us | us_min: Fastest"
-    " | us_max: Slowest | gb_per_s: GB/s | percent_of_copy: % of copy | error_ordinary: Error, ordinary"
-    " | error_around_100: Around 100 | error_around_1000: Around 1000"
-    " | percent_not_finite_around_100: % not finite, around 100"
-    " | percent_not_finite_around_1000: % not finite, around 1000",
-    "roofline": "program: Program | flop_per_byte: FLOP/B, memory | flop_per_shared_byte: FLOP/B, shared"
-    " | bound_by: Bound by | predicted_tflop_per_s: Predicted TFLOP/s | tflop_per_s: TFLOP/s"
-    " | percent_of_predicted: % of predicted | percent_of_fma: % of fma rate | us: us | us_min: Fastest"
-    " | us_max: Slowest | max_error: Largest error",
-}
+SCALING = ("docs/results/scaling-h200.json", "docs/results/scaling-school-h200.json")
+SCALED = "docs/scaling.svg"
+KINDS: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docs/tables.yaml").read_text("utf-8"))
 END = "<!-- end -->"
 # at the beginning of a line: a marker that is only quoted, in backticks or indented, is text
-_MARKER = re.compile(rf"^<!-- ({'|'.join((*LISTS, 'ladder', 'picture'))}) (.*) -->$")
+_MARKER = re.compile(rf"^<!-- ({'|'.join((*KINDS, 'picture'))}) (.*) -->$")
 
 
 class MarkerError(Exception):
@@ -162,8 +75,8 @@ def _content(kind: str, body: str, root: Path, folder: Path) -> list[str]:
     if kind == "picture":
         name, _, text = body.partition(" ")
         return [f"![{text}]({relpath(name, folder)})"] if (root / name).exists() else []
-    if kind in MAY_LACK and not (root / body.split()[0]).exists():
-        return list(MAY_LACK[kind])
+    if "missing" in KINDS[kind] and not (root / body.split()[0]).exists():
+        return [KINDS[kind]["missing"]] if KINDS[kind]["missing"] else []
     return table(kind, body, root)
 
 
@@ -176,8 +89,8 @@ def table(kind: str, body: str, root: Path) -> list[str]:
     """The lines of one table, in Markdown."""
     choice, *columns = [part.strip() for part in body.split("|")]
     files, *filters = choice.split()
-    columns = columns or USUAL[kind].split("|")
     pairs = [tuple(part.strip() for part in column.partition(":")[::2]) for column in columns]
+    pairs = pairs or list(KINDS[kind]["columns"].items())
     if any(not heading for _, heading in pairs):
         raise MarkerError("a column has no heading; write ` | key: Heading` for each")
     wanted = [part.partition("=")[::2] for part in filters]
@@ -201,7 +114,7 @@ def _rows(kind: str, document: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows that a kind of table is of."""
     if kind == "ladder":
         return _rungs(document["rows"])
-    rows: Any = document[LISTS[kind]]
+    rows: Any = document[KINDS[kind]["list"]]
     if kind == "bounds":  # those of a batch, then those of a block of text
         return [{**row, "unit": part["unit"]} for part in rows["parts"] for row in part["stages"]]
     return list(rows["limits"] if kind == "limits" else rows)
