@@ -12,10 +12,10 @@ A marker is one line, and all between it and the line `<!-- end -->` is rewritte
     <!-- serve docs/results/serve-cpu.json -->
     <!-- picture docs/ladder.svg What it shows -->
 
-First word: a kind of table in docs/tables.yaml, or `picture`, which shows a file if it is there. Then the file
-of figures, or several with commas, from the top of the repository. Then filters: key=value, or key=one,other.
-Then the columns, each as key: heading; without any, the usual ones. A key that a row lacks is looked up in the
-whole file, with dots: `machine.cpu`.
+First word: a kind of table in docs/tables.yaml, or `picture`, which shows a file if it is there. Then the
+file of figures, or several with commas, from the top of the repository. Then filters: key=value, or
+key=one,other. Then the columns, each as key: heading; without any, the usual ones. A key that a row lacks is
+looked up in the whole file, with dots: `machine.cpu`.
 """
 
 from __future__ import annotations
