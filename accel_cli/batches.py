@@ -171,9 +171,10 @@ class Predictions:
 class TextPredictions(Predictions):
     """The same of sentences that came as text, and what became of each text.
 
-    `lengths` are its tokens, padded and cut, int32 [sentences]; `truncated`, bool [sentences], says whether
-    it was cut.
+    `lengths` are its tokens, padded and cut, int32 [sentences]; `truncated` and `blank`, bool [sentences],
+    say whether it was cut, and whether it had none.
     """
 
     lengths: Ints
     truncated: Bools
+    blank: Bools

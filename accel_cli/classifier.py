@@ -48,8 +48,9 @@ class _EncodedTicket:
     def result(self) -> TextPredictions:
         """Wait for all parts."""
         found = Predictions.concatenate([part.result() for part in self._parts])
-        lengths = self._encoded.batch.lengths
-        return TextPredictions(found.logits, found.scores, found.labels, lengths, self._encoded.truncated)
+        encoded = self._encoded
+        of_texts = encoded.batch.lengths, encoded.truncated, encoded.blank
+        return TextPredictions(found.logits, found.scores, found.labels, *of_texts)
 
 
 class Classifier:
@@ -125,14 +126,15 @@ class Classifier:
             raise UsageError("this classifier was loaded for texts; load it with embeddings=True")
         return self._classify(self._started(embedding_batch(self.config.model, np.asarray(values))))
 
-    def read(self, lines: Sequence[bytes]) -> TextBatch | Encoded:
+    def read(self, lines: Sequence[bytes] | TextBatch) -> TextBatch | Encoded:
         """Sentences as `submit` takes them: as text if the device finds their words, or else as tokens.
 
         Either way the same is computed, to the bit.
         """
-        if _is_long(lines) and self.engine.text_reader(self.tokenizer) is not None:
-            return TextBatch.of(lines)
-        return self.tokenizer.encode(lines)
+        as_text = _is_long(lines) and self.engine.text_reader(self.tokenizer) is not None
+        if isinstance(lines, TextBatch):
+            return lines if as_text else self.tokenizer.encode(lines.lines())
+        return TextBatch.of(lines) if as_text else self.tokenizer.encode(lines)
 
     def submit(self, batch: TextBatch | Encoded, most_tokens: int | None = None) -> TextTicket:
         """Start what was read, at least one sentence.
@@ -184,8 +186,10 @@ class Classifier:
         return Classification(self._names[found.labels], found.scores, found.logits)
 
 
-def _is_long(lines: Sequence[bytes]) -> bool:
+def _is_long(lines: Sequence[bytes] | TextBatch) -> bool:
     """Whether they are more than a short text, a newline behind each; many lines are, whatever they hold."""
+    if isinstance(lines, TextBatch):
+        return len(lines.text) > SHORT
     return len(lines) > SHORT or sum(map(len, lines)) + len(lines) > SHORT
 
 

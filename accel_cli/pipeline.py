@@ -1,10 +1,10 @@
-"""The main job: inputs -> tokens -> engine -> rows, in order, several batches under way at once."""
+"""The main job: inputs -> texts or tokens -> engine -> rows, in order, several batches under way at once."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from accel_cli.batches import Batch
+from accel_cli.batches import TextPredictions
 from accel_cli.classifier import Classifier
 from accel_cli.engines.base import Ticket
 from accel_cli.errors import InputError, RecordError
@@ -119,7 +119,7 @@ class Pipeline:
             for block in blocks:
                 found = block.found
                 if block.invalid:
-                    self._account_for_bytes(TextChunk(block.invalid, first), source)
+                    self._account_for_bytes(block.invalid, first, source)
                 with self._held():
                     self._write(found.rows)
                     self.summary.truncated += found.truncated
@@ -132,28 +132,27 @@ class Pipeline:
     def _read_chunks(self, source: Source) -> None:
         spec, plan = self._classifier.config.model, self._classifier.plan
         for chunk in source.chunks(plan.batch, (spec.embedding, spec.length)):
-            batch = (
+            ticket = (
                 self._arrays(chunk, source) if isinstance(chunk, ArrayChunk) else self._texts(chunk, source)
             )
-            self._pending.append(_Pending(self._classifier.engine.submit(batch), chunk))
+            self._pending.append(_Pending(ticket, chunk))
             # a short chunk: the input pauses, and whoever feeds it may wait for the answer
             self._finish(plan.streams if len(chunk) == plan.batch else 0)
         self._finish(0)
 
-    def _arrays(self, chunk: ArrayChunk, source: Source) -> Batch:
+    def _arrays(self, chunk: ArrayChunk, source: Source) -> Ticket:
         spec = self._classifier.config.model
         last = chunk.first + len(chunk) - 1
         place = f"{source.place}, sentences {chunk.first} to {last}"
         convert = embedding_batch if chunk.embeddings else token_batch
-        return convert(spec, chunk.values, place)
+        return self._classifier.engine.submit(convert(spec, chunk.values, place))
 
-    def _texts(self, chunk: TextChunk, source: Source) -> Batch:
+    def _texts(self, chunk: TextChunk, source: Source) -> Ticket:
         self._account_for_failures(chunk)
-        self._account_for_bytes(chunk, source)
-        encoded = self._classifier.tokenizer.encode(chunk.texts)
-        self.summary.truncated += int(np.count_nonzero(encoded.truncated))
-        self.summary.blank += int(np.count_nonzero(encoded.blank)) - len(chunk.failed)
-        return encoded.batch
+        batch = chunk.batch()
+        if not _is_utf8(batch.text):
+            self._account_for_bytes(chunk.texts, chunk.first, source)
+        return self._classifier.submit(self._classifier.read(batch))
 
     def _account_for_failures(self, chunk: TextChunk) -> None:
         """Records without a text: the first one ends the run, or all are counted."""
@@ -167,17 +166,15 @@ class Pipeline:
         self.summary.failed += len(chunk.failed)
         self.summary.first_failure = self.summary.first_failure or reason
 
-    def _account_for_bytes(self, chunk: TextChunk, source: Source) -> None:
+    def _account_for_bytes(self, texts: Sequence[bytes], first: int, source: Source) -> None:
         """Bytes that are no UTF-8: the first one ends the run, or all are counted."""
-        if _is_utf8(b"\n".join(chunk.texts)):
-            return
-        for place, text in enumerate(chunk.texts):
+        for number, text in enumerate(texts, first):
             if _is_utf8(text):
                 continue
             invalid = len(text) - len(text.decode("utf-8", "ignore").encode())
             if self._on_error == "fail":
                 raise RecordError(
-                    f"{source.at(chunk.first + place)}: {invalid} bytes are not UTF-8; convert the file with"
+                    f"{source.at(number)}: {invalid} bytes are not UTF-8; convert the file with"
                     " iconv, or say --on-error replace"
                 )
             self.summary.replaced_bytes += invalid
@@ -191,6 +188,9 @@ class Pipeline:
             with self._held():
                 self._write(rows)
                 kept = np.delete(found.labels, list(oldest.failed)) if oldest.failed else found.labels
+                if isinstance(found, TextPredictions):
+                    self.summary.truncated += int(np.count_nonzero(found.truncated))
+                    self.summary.blank += int(np.count_nonzero(found.blank)) - len(oldest.failed)
                 self._count(len(found), np.bincount(kept, minlength=len(self.summary.labels)))
                 self._pending.popleft()
             self._progress(self.summary)

@@ -50,7 +50,7 @@ def both_ways(made: Classifier, lines: Sequence[bytes]) -> tuple[TextPredictions
 
 
 def check_same(found: TextPredictions, wanted: TextPredictions) -> None:
-    for name in ("logits", "scores", "labels", "lengths", "truncated"):
+    for name in ("logits", "scores", "labels", "lengths", "truncated", "blank"):
         one, other = getattr(found, name), getattr(wanted, name)
         assert one.dtype == other.dtype, name
         assert one.shape == other.shape, name

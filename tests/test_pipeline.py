@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -66,9 +67,8 @@ def test_a_failing_batch_leaves_no_gap(tmp_path: Path, classifier: Classifier) -
         def result(self) -> None:
             raise RuntimeError("broken")
 
-    stand_in = type("Stub", (), {})()
-    stand_in.engine, stand_in.tokenizer, stand_in.config = Failing(), classifier.tokenizer, classifier.config
-    stand_in.plan, stand_in.labels = Failing.plan, classifier.labels
+    stand_in = copy(classifier)
+    stand_in.engine = Failing()  # type: ignore[assignment]
     out: list[bytes] = []
     pipeline = Pipeline(stand_in, TextFormatter("tsv", ["text"], classifier.labels), out.append)
     with pytest.raises(RuntimeError, match="broken"):

@@ -81,12 +81,12 @@ def test_only_a_line_that_does_not_fit_is_cut() -> None:
 
 def test_predictions_of_texts_are_put_together() -> None:
     logits = np.array([[1.0, 2.0], [3.0, 0.0], [0.0, 0.5]], np.float32)
-    lengths, cut = np.array([4, 5, 6], np.int32), np.array([True, False, True])
+    lengths, flags = np.array([4, 5, 6], np.int32), np.array([[True, False, True], [False, True, False]])
 
     def rows(*kept: int) -> TextPredictions:
         found, places = Predictions.from_logits(logits), list(kept)
         return TextPredictions(
-            logits[places], found.scores[places], found.labels[places], lengths[places], cut[places]
+            logits[places], found.scores[places], found.labels[places], lengths[places], *flags[:, places]
         )
 
     found = TextPredictions.concatenate([rows(0), rows(1, 2)])
@@ -94,3 +94,4 @@ def test_predictions_of_texts_are_put_together() -> None:
     assert found.labels.tolist() == [1, 0, 1]
     assert found.lengths.tolist() == [4, 5, 6]
     assert found.truncated.tolist() == [True, False, True]
+    assert found.blank.tolist() == [False, True, False]

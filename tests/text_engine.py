@@ -47,6 +47,7 @@ class HostTokenizer:
         found.ids[: len(encoded.batch.ids)] = encoded.batch.ids
         found.offsets[: len(encoded.batch) + 1] = encoded.batch.offsets
         found.truncated[: len(encoded.batch)] = encoded.truncated
+        found.blank[: len(encoded.batch)] = encoded.blank
 
 
 class SumOfIds:

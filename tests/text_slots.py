@@ -62,4 +62,6 @@ def with_slots(
         config=classifier.config,
         plan=classifier.plan,
         labels=classifier.labels,
+        read=classifier.read,
+        submit=classifier.submit,
     )

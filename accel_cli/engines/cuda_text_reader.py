@@ -41,7 +41,7 @@ class TextBatchSlot:
         self._logits, self._scores = (page_locked((lines, labels), "float32") for _ in range(2))
         self._labels = page_locked((lines,), "int32")
         self._offsets = page_locked((lines + 1,), "int32")
-        self._truncated = page_locked((lines,), "uint8")
+        self._truncated, self._blank = (page_locked((lines,), "uint8") for _ in range(2))
 
     def start(self, batch: TextBatch) -> CudaPart[TextPredictions]:
         """Enqueue copies and kernels of a part that fits; waits for the one before."""
@@ -58,6 +58,7 @@ class TextBatchSlot:
                 network.copy_out(network.labels[:lines], self._labels)
                 network.copy_out(tokens.offsets[: lines + 1], self._offsets)
                 network.copy_out(tokens.truncated[:lines], self._truncated)
+                network.copy_out(tokens.blank[:lines], self._blank)
             self._done.record(network.stream)
         self.part = CudaPart(self, batch)
         return self.part
@@ -74,6 +75,7 @@ class TextBatchSlot:
             self._labels[:count].copy(),
             np.diff(self._offsets[: count + 1]),
             self._truncated[:count].astype(bool),
+            self._blank[:count].astype(bool),
         )
 
     def wait(self) -> None:

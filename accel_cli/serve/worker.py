@@ -19,7 +19,6 @@ from accel_cli.engines.base import Plan, TextTicket
 from accel_cli.serve.jobs import Job, JobQueue, Room, Share
 from accel_cli.serve.metrics import Metrics
 from accel_cli.serve.refusals import Refusal
-from accel_cli.text.tokenizer import Encoded
 
 _BYTES_A_TOKEN = 8  # of usual text, its blanks included
 
@@ -132,7 +131,7 @@ class Worker:
             if not share.start:
                 share.job.times.queue = begin - share.job.created
         text = TextBatch(b"".join([share.text for share in shares]), sum(map(len, shares)))
-        read = _read(classifier, text)
+        read = classifier.read(text)
         done = time.perf_counter()
         return _UnderWay(shares, classifier.submit(read, self._tokens), done - begin, done)
 
@@ -190,13 +189,6 @@ def warm_up(classifier: Classifier) -> None:
     full = plan.batch * (2 * plan.streams if classifier.engine.text_reader(tokenizer) else 1)
     for texts in (["a word"], [longest], [longest + blanks], ["a word"] * full):
         classifier.predict(texts)
-
-
-def _read(classifier: Classifier, text: TextBatch) -> TextBatch | Encoded:
-    """What the classifier reads of these lines; what the device reads goes there as it is."""
-    if len(text.text) > SHORT and classifier.engine.text_reader(classifier.tokenizer) is not None:
-        return text
-    return classifier.read(text.lines())
 
 
 def _failed(jobs: Iterable[Job], *, lost: bool) -> list[Job]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy.typing as npt
+
+from accel_cli.batches import TextBatch
+from accel_cli.text.joined import JoinedTexts
 
 
 @dataclass(frozen=True)
@@ -16,13 +19,17 @@ class TextChunk:
     `kept` is a pyarrow table of the columns that go to the output with these records, or None.
     """
 
-    texts: list[bytes]
+    texts: Sequence[bytes]
     first: int  # the number of the first record of the chunk, from 1
     failed: dict[int, str] = field(default_factory=dict)
     kept: Any = None
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    def batch(self) -> TextBatch:
+        """The texts in one piece."""
+        return self.texts.batch() if isinstance(self.texts, JoinedTexts) else TextBatch.of(self.texts)
 
 
 @dataclass(frozen=True)

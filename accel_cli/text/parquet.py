@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import pairwise, repeat
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from accel_cli.errors import InputError
 from accel_cli.text.chunks import TextChunk
 from accel_cli.text.extras import imported
 from accel_cli.text.files import File
+from accel_cli.text.joined import JoinedTexts
 from accel_cli.text.lines import CHUNK_BYTES, LINE_LIMIT, cut
 from accel_cli.text.separated import find_column
 
@@ -134,8 +135,8 @@ def _check_strings(schema: Any, name: str, place: str) -> None:
         )
 
 
-def _texts(arrow: Any, column: Any) -> tuple[list[bytes], list[int]]:
-    """The bytes of each text, cut like a line, and the places of nulls, which have none."""
+def _texts(arrow: Any, column: Any) -> tuple[JoinedTexts, list[int]]:
+    """The texts, each cut like a line, and the places of nulls, which have no bytes."""
     if isinstance(column, arrow.DictionaryArray):
         column = column.dictionary_decode()
     values = column.cast(arrow.large_binary())
@@ -145,8 +146,7 @@ def _texts(arrow: Any, column: Any) -> tuple[list[bytes], list[int]]:
     ends = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
     begin = int(ends[0])
     held = bytes(memoryview(data)[begin : int(ends[-1])]) if data else b""
-    places = (ends - begin).tolist()
-    texts = [held[start:stop] for start, stop in pairwise(places)]
+    texts = JoinedTexts(held, ends - begin)
     if (np.diff(ends) > LINE_LIMIT).any():
-        texts = list(map(cut, texts, repeat(LINE_LIMIT)))
+        texts = JoinedTexts.of(map(cut, texts, repeat(LINE_LIMIT)))
     return texts, nulls

@@ -70,8 +70,9 @@ class TextFormatter:
         rows = list(zip(*columns, strict=True))
         for place in failed:
             empty = None if self._layout == "jsonl" else ""
-            kept = texts[place].decode("utf-8", "replace")
-            rows[place] = tuple(kept if name == "text" else empty for name in self._wide())
+            rows[place] = tuple(
+                texts[place].decode("utf-8", "replace") if name == "text" else empty for name in self._wide()
+            )
         return self._render(rows).encode("utf-8", "replace")
 
     def footer(self) -> bytes:
