@@ -133,7 +133,7 @@ class TestClimb:
             batches=lambda kind, start, count, size, copied: [
                 min(size, count - i) for i in range(0, count, size)
             ],
-            error=lambda start, found, precision: 0.5,
+            error=lambda start, found, tolerance: 0.5,
         )
         subject = Subject(9, "streams", "accel", plan, lambda batches: ran.append(batches) or batches, 1)
         clock = ladder_clock.Clock(SimpleNamespace(), inputs, subject, 1)
@@ -147,6 +147,13 @@ class TestClimb:
         assert ran[5:] == [[3]] * 5
         clock._warm_up("embeddings", 64)
         assert ran[10:] == [[8] * 5]
+
+    def test_pytorch_may_be_off_by_twice_as_much_as_a_rung(self) -> None:
+        plan = Plan("cuda:0", "fp16", "direct", "separate", 8, 1)
+        rung, peer = (
+            Subject(number, "fp16", "", plan, lambda batches: np.zeros(0), 1) for number in (14, None)
+        )
+        assert (rung.tolerance, peer.tolerance) == (5e-3, 1e-2)
 
     def test_what_is_known_is_handed_on_after_each_rung(
         self, folder: Path, gpu: None, monkeypatch: pytest.MonkeyPatch

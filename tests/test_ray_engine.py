@@ -20,7 +20,7 @@ from accel_cli.shards.folder import OutputFolder
 from accel_cli.shards.job import Job
 from accel_cli.shards.manifest import Manifest
 from accel_cli.shards.ray_actor import Failed, Outcome, ShardActor, Unfit, Written, packed, unpacked
-from accel_cli.shards.ray_engine import RayError, run_on_ray, slots_of
+from accel_cli.shards.ray_engine import RayError, ahead, run_on_ray, slots_of
 from accel_cli.shards.shard import Shard, shards_of
 from accel_cli.shards.tally import Tally
 from accel_cli.shards.tries import Tries
@@ -89,6 +89,16 @@ class TestSlots:
     def test_which_gpu_is_for_ray_to_say(self, device: str) -> None:
         with pytest.raises(UsageError, match="say auto, cpu or cuda"):
             slots_of({"GPU": 8.0}, device)
+
+
+@pytest.mark.parametrize(
+    ("shards", "actors", "given"),
+    [(1, 1, 1), (7, 1, 1), (8, 1, 2), (24, 2, 3), (31, 4, 1), (10_000, 8, 4)],
+)
+def test_an_actor_has_its_next_shards_already_where_there_are_many(
+    shards: int, actors: int, given: int
+) -> None:
+    assert ahead(shards, actors) == given
 
 
 class TestActor:

@@ -15,6 +15,7 @@ from accel_cli.bench.traffic import bytes_each
 from accel_cli.bench.work import Work
 from accel_cli.engines.base import Plan
 from accel_cli.model.config import ModelSpec
+from accel_cli.validation import TOLERANCE
 
 ONE_BATCH = 512  # sentences
 COLD = 32  # sentences of the first call
@@ -43,6 +44,11 @@ class Subject:
     error: float = 0.0
     kinds: tuple[str, ...] = KINDS
     alike: bool = False
+
+    @property
+    def tolerance(self) -> float:
+        """The largest error of a logit: of PyTorch, which rounds what each layer gives, twice a rung's."""
+        return TOLERANCE[self.plan.precision] * (2 if self.rung is None else 1)
 
 
 class Clock:
@@ -98,7 +104,7 @@ class Clock:
         plan, found = self._subject.plan, []
         batches = self._inputs.batches(kind, start, count, plan.batch, copied=plan.copies == "pageable")
         times = timed(lambda: found.append(self._subject.run(batches)))
-        return times, self._inputs.error(start, found[0], plan.precision)
+        return times, self._inputs.error(start, found[0], self._subject.tolerance)
 
     def _fitting(self, kind: str) -> int:
         """How many sentences: all, or a power of two that takes well under a second, but a whole batch."""

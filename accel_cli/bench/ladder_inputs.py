@@ -20,7 +20,6 @@ from accel_cli.model.weights import Weights
 from accel_cli.numeric import compare
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.text.vocabulary import load_vocabulary
-from accel_cli.validation import TOLERANCE
 
 KINDS = ("embeddings", "ids")
 EVERY = 16  # sentences from one golden one to the next: few enough that their words flatter no cache
@@ -55,14 +54,14 @@ class Inputs:
             batch = EmbeddingBatch(values.copy() if copied else values)
         return [batch.rows(i, min(i + size, count)) for i in range(0, count, size)]
 
-    def error(self, start: int, found: Floats, precision: str) -> float:
+    def error(self, start: int, found: Floats, tolerance: float) -> float:
         """The largest error of a window's golden sentences in its logits [count, labels].
 
-        AccelError if it is too large for `precision`.
+        AccelError if it is larger than `tolerance`.
         """
         places = np.arange(0, len(found), EVERY)
         expected = self.logits[(start + places) // EVERY % len(self.logits)]
-        worst = compare(found[places], expected, TOLERANCE[precision])
+        worst = compare(found[places], expected, tolerance)
         if not worst.passed:
             raise AccelError(f"other logits than the golden ones in the run that is timed: {worst}")
         return worst.error

@@ -27,6 +27,7 @@ from accel_cli.text.extras import imported
 
 _STORE = 80 << 20  # bytes of Ray's object store in this machine; it wants 75 MiB, shards and counts need less
 _ERROR = re.compile(r"[A-Za-z_.]*(Error|Exception): ")
+_AHEAD = 4  # shards of an actor at most, the one at work among them
 _PATIENCE = 60.0  # seconds until a part that another node wrote is seen here (file systems of networks cache)
 
 
@@ -122,8 +123,8 @@ class _Round:
         rows = data.from_items(
             [packed(_absolute(shard)) for shard in shards], override_num_blocks=len(shards)
         )
-        # one task at a time: a shard must not wait behind another one while an actor has nothing to do
-        pool = data.ActorPoolStrategy(size=min(slots.count, len(shards)), max_tasks_in_flight_per_actor=1)
+        size = min(slots.count, len(shards))
+        pool = data.ActorPoolStrategy(size=size, max_tasks_in_flight_per_actor=ahead(len(shards), size))
         done = rows.map(
             ShardActor,
             compute=pool,
@@ -137,6 +138,15 @@ class _Round:
                 f"the cluster cannot run workers ({_cause(error)}); see that this accel is installed on every"
                 " node, by the same path"
             ) from error
+
+
+def ahead(shards: int, actors: int) -> int:
+    """How many shards an actor is given at once.
+
+    One that it has already follows without a gap, where Ray takes 0.1 s to hand it over; but at the end it
+    waits there while other actors have nothing to do, so that it must be a small part of what each does.
+    """
+    return max(1, min(_AHEAD, shards // actors // 4))
 
 
 def _cause(error: Exception) -> str:
