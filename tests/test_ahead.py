@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,6 +35,8 @@ def work(architecture: str, name: str, defines: Constants) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
     if name == "interrupted":
         os.kill(os.getpid(), signal.SIGINT)
+    if name == "leaving":
+        sys.exit(3)
     if name == "wrong":
         raise DeviceError(f"{name} does not compile for {architecture}")
 
@@ -84,11 +87,14 @@ def test_one_that_takes_too_long_is_given_up(ahead: CompileAhead, monkeypatch: p
     assert compiled(ahead, *endless) == [("endless", "its compilation takes more than 0 seconds")] * 3
 
 
-@pytest.mark.parametrize("name", ["killed", "terminated"])
-def test_one_whose_process_dies_is_a_fault_and_the_rest_goes_on(ahead: CompileAhead, name: str) -> None:
-    number = {"killed": signal.SIGKILL, "terminated": signal.SIGTERM}[name]
+@pytest.mark.parametrize(
+    ("name", "code"), [("killed", -signal.SIGKILL), ("terminated", -signal.SIGTERM), ("leaving", 3)]
+)
+def test_one_whose_process_dies_is_a_fault_and_the_rest_goes_on(
+    ahead: CompileAhead, name: str, code: int
+) -> None:
     found = dict(compiled(ahead, launch(name), launch("a"), launch("b"), launch("c")))
-    assert found == {name: f"the process that compiled it has died ({-number})", "a": "", "b": "", "c": ""}
+    assert found == {name: f"the process that compiled it has died ({code})", "a": "", "b": "", "c": ""}
 
 
 def test_a_process_that_dies_while_it_waits(ahead: CompileAhead) -> None:

@@ -125,7 +125,8 @@ def test_a_kernel_that_does_not_compile_leaves_no_folder(
     compiled: Compile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(Ahead, "fault", "kernel skinny does not compile")
-    with pytest.raises(DeviceError, match="kernel skinny does not compile"):
+    words = "compiling skinny for sm_80 failed: kernel skinny does not compile"
+    with pytest.raises(DeviceError, match=words):
         compiled("--arch", "sm_80")
     assert not (tmp_path / "ready").exists()
 

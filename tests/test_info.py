@@ -196,12 +196,25 @@ def test_a_start_imports_what_this_process_would(
 
 
 def test_what_is_wrong_is_said_by_the_process_that_is_measured(
-    no_gpu: None, monkeypatch: pytest.MonkeyPatch, tiny_path: Path
+    no_gpu: None, monkeypatch: pytest.MonkeyPatch, tiny_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = {"begin": 0, "config": str(tiny_path), "device": "cuda:77", "plan": {}}
     monkeypatch.setattr(sys, "argv", ["-c", json.dumps(asked)])
-    with pytest.raises(SystemExit, match=r"^Error: --device cuda:77: no NVIDIA driver is installed"):
+    with pytest.raises(SystemExit) as left:
         startup.main(0.0)
+    assert left.value.code == 1
+    assert capsys.readouterr().err.startswith("Error: --device cuda:77: no NVIDIA driver is installed")
+
+
+def test_ctrl_c_ends_the_process_that_is_measured_without_a_word(tmp_path: Path) -> None:
+    package = tmp_path / "accel_cli" / "commands"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    (package / "startup.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    program = startup._PROGRAM.format(path=[str(tmp_path), *sys.path])
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (130, b"")
 
 
 def test_a_start_and_a_plan_are_two_things(said: Any) -> None:

@@ -102,6 +102,11 @@ def test_a_folder_without_a_manifest(folder: Folder, kind: str) -> None:
         ReadyKernels(place, KernelCache("sm_90a"))
 
 
+def test_a_folder_that_cannot_be_looked_into(folder: Folder) -> None:
+    with pytest.raises(DeviceError, match=r"\(File name too long\); make them anew with `accel compile`"):
+        load_manifest(folder.path / ("a" * 300))
+
+
 def refused(folder: Path) -> str | None:
     try:
         load_manifest(folder)

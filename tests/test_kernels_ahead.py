@@ -54,25 +54,29 @@ class Machine:
             check=False,
         )
 
-    def stages(self) -> dict[str, str]:
-        """The stages of a start, as `accel info --startup` measures them, and their notes."""
+    def start(self, **plan: Any) -> tuple[dict[str, Any], str]:
+        """The report of a start, as `accel info --startup` measures it, and what it said."""
         program = (
             "import time; now = time.monotonic(); import fake_device; from accel_cli.commands.startup import"
             " main; main(now)"
         )
-        asked = {"begin": time.monotonic(), "config": "naive.yaml", "device": "auto", "plan": {}}
+        asked = {"begin": time.monotonic(), "config": "naive.yaml", "device": "auto", "plan": plan}
         own = {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "FAKE_NVRTC_LOG": str(self._log)}
         done = subprocess.run(
             [sys.executable, "-c", program, json.dumps(asked)],
             cwd=self.folder,
             env={**os.environ, **own, "ACCEL_CACHE_DIR": "cache"},
-            stdout=subprocess.PIPE,
+            capture_output=True,
             timeout=120,
             check=True,
         )
-        rows = json.loads(done.stdout)["rows"]
-        assert all(row["seconds"] >= 0 for row in rows)
-        return {row["stage"]: row["note"] for row in rows}
+        found = json.loads(done.stdout)
+        assert all(row["seconds"] >= 0 for row in found["rows"])
+        return found, done.stderr.decode()
+
+    def stages(self) -> dict[str, str]:
+        """The stages of a start, and their notes."""
+        return {row["stage"]: row["note"] for row in self.start()[0]["rows"]}
 
     @property
     def compiled(self) -> list[str]:
@@ -133,6 +137,19 @@ def test_the_stages_of_a_start_tell_loading_from_compiling(machine: Machine) -> 
     assert first["device"] == "cuda:0"
     assert first["kernels"] == "9 loaded, 9 of them compiled"
     assert second["kernels"] == "9 loaded, 0 of them compiled"
+
+
+@pytest.mark.extras
+def test_a_start_with_ready_kernels_is_one_that_took_them_all(machine: Machine) -> None:
+    assert machine("compile", "--arch", "sm_90a", "--output", "ready").returncode == 0
+    found, said = machine.start(kernels="ready")
+    assert (found["ready_kernels"], found["kernels_loaded"], said) == (True, 9, "")
+    (victim,) = (machine.folder / "ready").glob("relu-*.cubin")
+    victim.unlink()
+    found, said = machine.start(kernels="ready")
+    assert (found["ready_kernels"], found["kernels_loaded"], found["kernels_compiled"]) == (False, 9, 0)
+    (line,) = said.splitlines()
+    assert line.startswith("accel: kernels in ready are refused: relu (damaged")
 
 
 @pytest.mark.extras

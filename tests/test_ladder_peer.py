@@ -67,6 +67,22 @@ def test_it_stands_beside_a_rung_of_the_same_precision(
         assert (row.figure.plan.precision, row.figure.max_error > 1e-5) == ("fp16", True)
 
 
+def test_every_precision_is_compiled(
+    made: tuple[ModelSpec, Weights, Inputs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    compile_with = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda call, **rest: compile_with(call, backend=backend, **rest))
+    for _ in range(5):
+        subjects(made, [])
+    assert len(graphs) == 5 * len(KINDS)
+
+
 def test_a_compiler_that_fails_is_said_and_left_out(
     made: tuple[ModelSpec, Weights, Inputs], monkeypatch: pytest.MonkeyPatch
 ) -> None:

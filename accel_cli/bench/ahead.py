@@ -126,6 +126,7 @@ class _Worker:
         try:
             return str(self.pipe.recv())
         except (EOFError, OSError):
+            self._process.join(_GONE)  # or its exit code would be that of being killed
             self.end()
             return f"the process that compiled it has died ({self._process.exitcode})"
 

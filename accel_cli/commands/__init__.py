@@ -68,7 +68,7 @@ def main() -> NoReturn:
     """Run the command line and exit: 0 well, 1 failed, 2 called wrongly, 128 + N by signal N."""
     # The CPU engine has threads of its own; BLAS threads inside them would only be in the way.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    warnings.showwarning = _warn
+    warnings.showwarning = show_warning
     stdout = sys.stdout
     try:
         with Interruptions():
@@ -79,7 +79,7 @@ def main() -> NoReturn:
     except (AccelError, OSError) as error:
         if os.environ.get("ACCEL_DEBUG") == "1":
             raise
-        code = _complain(error)
+        code = complain(error)
     except (KeyboardInterrupt, click.Abort):
         code = 130
     except SystemExit as leaving:
@@ -91,7 +91,7 @@ def main() -> NoReturn:
     _leave(code)
 
 
-def _warn(
+def show_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,
@@ -105,7 +105,7 @@ def _warn(
         click.echo(f"accel: {message}" if own else f"{filename}:{lineno}: {message}", err=True)
 
 
-def _complain(error: AccelError | OSError) -> int:
+def complain(error: AccelError | OSError) -> int:
     """Say what went wrong, in one line, and give the exit code."""
     known = isinstance(error, AccelError)
     with contextlib.suppress(OSError):

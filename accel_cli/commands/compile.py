@@ -121,7 +121,7 @@ def _compiled(architecture: str, wanted: Iterable[Launch]) -> list[Made]:
     with CompileAhead(architecture) as ahead:
         for launch, fault in ahead.compiled(wanted, math.inf):
             if fault:
-                raise DeviceError(fault)
+                raise DeviceError(f"compiling {launch.kernel.name} for {architecture} failed: {fault}")
             name, defines = launch.kernel.name, launch.defines
             made.append((name, architecture, defines, cache.entry(name, defines)))
     return sorted(made)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
+import warnings
 from contextlib import ExitStack
 from typing import Any
 
 import click
 
+from accel_cli.commands import complain, show_warning
 from accel_cli.errors import AccelError
 from accel_cli.stages import StageClock, StartStage, seconds
 
@@ -21,10 +24,16 @@ _CLOCK = (
     " the files was in the page cache is not known"
 )
 # Nothing of accel is imported before the clock is read, nor from the current folder, where `-c` looks first.
-_PROGRAM = (
-    "import sys, time; now = time.monotonic(); sys.path[:] = {path};"
-    " from accel_cli.commands.startup import main; main(now)"
-)
+_PROGRAM = """\
+import os, sys, time
+now = time.monotonic()
+sys.path[:] = {path}
+try:
+    from accel_cli.commands.startup import main
+    main(now)
+except KeyboardInterrupt:
+    os._exit(130)
+"""
 
 
 class StartupFailed(AccelError):
@@ -112,7 +121,7 @@ def _report(name: str, classifier: Any, stages: list[StartStage], second: float)
         "device": classifier.plan.device,
         **provenance(getattr(classifier.engine, "device", None)),
         "plan": str(classifier.plan),
-        "ready_kernels": bool(classifier.plan.kernels),
+        "ready_kernels": loading is not None and 0 < loading.kernels == loading.ready,
         "kernels_loaded": loading.kernels if loading else 0,
         "kernels_compiled": loading.compiled if loading else 0,
         "clock": _CLOCK,
@@ -126,8 +135,11 @@ def _report(name: str, classifier: Any, stages: list[StartStage], second: float)
 
 def main(now: float) -> None:
     """In the fresh process: print the report of the start that the argument asks for."""
+    warnings.showwarning = show_warning
     try:
         found = start(now=now, **json.loads(sys.argv[1]))
-    except AccelError as error:
-        sys.exit(f"Error: {error}")
+    except (AccelError, OSError) as error:
+        if os.environ.get("ACCEL_DEBUG") == "1":
+            raise
+        sys.exit(complain(error))
     click.echo(json.dumps(found))

@@ -19,9 +19,10 @@ _STATIC_LIMIT = 48 << 10  # dynamic shared memory beyond this must be asked for
 
 @dataclass
 class Loading:
-    """What loading kernels took so far: how many, how many of them were compiled, and seconds in all."""
+    """Kernels loaded so far, of them those from a folder and those compiled, and the seconds it all took."""
 
     kernels: int = 0
+    ready: int = 0
     compiled: int = 0
     seconds: float = 0.0
 
@@ -42,7 +43,8 @@ class Launcher:
             )
         self.cache = KernelCache(device.architecture, sources, debug=debug)
         self.loading = Loading()
-        self._cubins = ReadyKernels(Path(kernels), self.cache) if kernels else self.cache
+        self._folder = Path(kernels) if kernels else None
+        self._cubins = ReadyKernels(self._folder, self.cache) if self._folder else self.cache
         self._functions: dict[tuple[Any, ...], Any] = {}
         self._modules: list[Any] = []
 
@@ -60,10 +62,12 @@ class Launcher:
 
     def _load(self, launch: Launch) -> Any:
         begin = time.perf_counter()
-        module = cupy().RawModule(path=str(self._cubins.cubin(launch.kernel.name, launch.defines)))
+        cubin = self._cubins.cubin(launch.kernel.name, launch.defines)
+        module = cupy().RawModule(path=str(cubin))
         function = module.get_function(launch.kernel.name)
         self._modules.append(module)
         self.loading.kernels += 1
+        self.loading.ready += cubin.parent == self._folder
         self.loading.compiled = self.cache.compiled
         self.loading.seconds += time.perf_counter() - begin
         if launch.shared_bytes > _STATIC_LIMIT:

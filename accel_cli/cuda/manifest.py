@@ -70,12 +70,12 @@ def manifest_text(compiler: str, headers: str, made: Iterable[tuple[str, str, De
 def load_manifest(folder: Path) -> Manifest:
     """Read the manifest of a folder; DeviceError if it is not there or not what it must be."""
     path = folder / MANIFEST
-    if not path.is_file():
-        raise DeviceError(
-            f"{folder} holds no compiled kernels (there is no {MANIFEST}); make them with `accel compile"
-            f" --output {folder}`, or leave --kernels out"
-        )
     try:
+        if not path.is_file():
+            raise DeviceError(
+                f"{folder} holds no compiled kernels (there is no {MANIFEST}); make them with `accel compile"
+                f" --output {folder}`, or leave --kernels out"
+            )
         with path.open("rb") as file:
             content = file.read(_LARGEST + 1)
         if len(content) > _LARGEST:

@@ -32,7 +32,9 @@ def check_device(what: str, name: str, first: Tensor, other: str, tensor: Tensor
 
 
 def check_dimensions(what: str, name: str, tensor: Tensor, least: int, most: int | None = None) -> None:
-    """UsageError unless a tensor has so many dimensions; any number from `least` on without `most`."""
+    """UsageError unless it is a tensor of so many dimensions; any number from `least` on without `most`."""
+    if not isinstance(tensor, Tensor):
+        raise UsageError(f"{what}: {name} is {type(tensor).__name__}, expected a tensor")
     if tensor.dim() < least or (most is not None and tensor.dim() > most):
         wanted = f"{least} or more" if most is None else str(most)
         raise UsageError(

@@ -32,6 +32,11 @@ class Classifier(nn.Module):
 
     def __init__(self, network: Network) -> None:
         super().__init__()
+        if not isinstance(network, Network):
+            raise UsageError(
+                f"Classifier: network is {type(network).__name__}, expected Network; from_torch makes a"
+                " folder of another module, and to_torch a Network of that"
+            )
         with torch.no_grad():
             table = fold(network.embedding.weight, [_pair(layer) for layer in network.convolution.values()])
             self.register_buffer("values", table.values)

@@ -80,7 +80,8 @@ def _on_tensor_cores(on: Kernels, x: Tensor, weight: Tensor, bias: Tensor, y: Te
     pack_tiles(on.run, array(taps), packed.values, operands)
     kernel = "wgmma" if on.tiles.device.capability == (9, 0) else "mma"
     tile = on.tiles.tensor(kernel).choose(rows, outputs, operands)
-    values = laid_out(functional.pad(x, (0, padded(inputs, operands.type) - inputs)))
+    missing = padded(inputs, operands.type) - inputs
+    values = laid_out(functional.pad(x, (0, missing)) if missing else x)  # padding by nothing is a copy, too
     stored = operands.stored
     tensor_gemm(
         on.run,

@@ -129,3 +129,5 @@ def test_what_a_classifier_refuses() -> None:
         classifier(torch.zeros(9, dtype=torch.int64))
     with pytest.raises(UsageError, match="rows of 64 bytes, expected 128; fold again after a conversion"):
         Classifier(Network(**SIZES)).half()(torch.zeros((2, 9), dtype=torch.int64))
+    with pytest.raises(UsageError, match="network is Linear, expected Network; from_torch makes a"):
+        Classifier(torch.nn.Linear(2, 2))

@@ -123,6 +123,8 @@ def test_what_it_refuses() -> None:
     ids, offsets = ragged([5, 9])
     refused("ids is torch.float32, expected torch.int32 or torch.int64", ids.float(), offsets, table)
     refused("ids has shape [2, 7], 2 dimensions, expected 1", ids.view(2, 7), offsets, table)
+    refused("ids is NoneType, expected a tensor", None, offsets, table)
+    refused("offsets is NoneType, expected a tensor", ids, None, table)
     refused(
         "ids run from 0 to 20, the table's words from 0 to 19",
         ids * 0 + torch.tensor([0, 20] * 7),

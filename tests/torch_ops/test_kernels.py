@@ -51,6 +51,19 @@ def test_linear_bias_relu(streams: Streams, shape: tuple[int, ...], dtype: Any) 
     torch.testing.assert_close(found, torch.relu(x @ weight.T + bias).to(dtype))
 
 
+@pytest.mark.parametrize("dtype", KERNEL_TYPES, ids=str)
+def test_rows_of_whole_steps_are_read_where_they_lie(
+    streams: Streams, monkeypatch: pytest.MonkeyPatch, dtype: Any
+) -> None:
+    read: list[int] = []
+    array = linear.array
+    monkeypatch.setattr(linear, "array", lambda tensor: read.append(tensor.data_ptr()) or array(tensor))
+    x, weight, bias = linear_inputs((4, 64), dtype)
+    linear._on_cuda(x, weight, bias)
+    streams.wait()
+    assert x.data_ptr() in read
+
+
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=str)
 def test_tensor_cores_of_other_devices(
     streams: Streams, monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]

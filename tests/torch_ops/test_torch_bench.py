@@ -43,6 +43,20 @@ def test_every_program_is_checked_and_timed() -> None:
     assert all(row.max_error == 0 for row in rows if row.program == "copy")
 
 
+def test_all_types_and_shapes_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def backend(graph: Any, inputs: Any) -> Any:
+        made.append(graph)
+        return graph.forward
+
+    compile_with = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda call, **rest: compile_with(call, backend=backend, **rest))
+    monkeypatch.setattr(bench, "_can_compile", lambda: True)
+    bench.measure(torch.device("cpu"), 1, lambda message: None, [(8, 4), (8, 5), (8, 6), (8, 7)])
+    assert len(made) == 4 * 3
+
+
 def test_rates_count_the_passes_that_are_needed(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     times = itertools.cycle([2.0] * 4 + [7.0] * 4 + [3.0] * 4)  # a warm-up and three repeats of each
     monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda begin, end: next(times))
