@@ -131,27 +131,38 @@ def test_sentences_of_very_different_lengths() -> None:
     engine.close()
 
 
-def test_many_filters_make_groups_of_one() -> None:
+def test_many_filters_make_chunks_of_one() -> None:
     spec = replace(networks.RAGGED, filters=cpu_convolution._CACHED // 8, embedding=1, experts=1)
     engine = engine_of(spec)
     check_predictions(engine, spec, ragged(spec, 5))
     engine.close()
 
 
-@given(st.lists(st.integers(9, 60), min_size=1, max_size=200).map(sorted), st.integers(60, 2000))
-def test_groups_are_of_about_one_length(lengths: list[int], tokens: int) -> None:
-    groups = list(cpu_convolution._groups(np.array(lengths, dtype=np.int32), tokens))
-    assert [place for start, stop in groups for place in range(start, stop)] == list(range(len(lengths)))
-    for start, stop in groups:
-        some = lengths[start:stop]
-        rectangle = some[-1] * len(some)
-        assert rectangle <= tokens
-        assert some[-1] <= some[0] + some[0] // 16 or rectangle - sum(some) <= cpu_convolution._WASTE
+@given(st.lists(st.integers(9, 60), min_size=1, max_size=200), st.integers(1, 2000))
+def test_chunks_are_full_and_hold_no_more_than_they_may(lengths: list[int], tokens: int) -> None:
+    offsets = np.cumsum([0, *lengths], dtype=np.int32)
+    chunks = list(cpu_convolution._chunks(offsets, tokens))
+    assert [place for start, stop in chunks for place in range(start, stop)] == list(range(len(lengths)))
+    for start, stop in chunks:
+        assert sum(lengths[start:stop]) <= tokens or stop - start == 1
+        assert stop == len(lengths) or sum(lengths[start : stop + 1]) > tokens
 
 
-def test_few_sentences_make_few_groups() -> None:
-    lengths = np.arange(9, 41, dtype=np.int32)
-    assert len(list(cpu_convolution._groups(lengths, 100_000))) <= 6
+def test_a_few_sentences_of_many_lengths_are_summed_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few calls of numpy: each costs as much as a sentence, and a turn at the interpreter's lock."""
+    pooled: list[int] = []
+    pool = FoldedConvolution._pool
+
+    def counted(*arguments: Any) -> None:
+        pooled.append(len(arguments[3]))
+        pool(*arguments)
+
+    monkeypatch.setattr(FoldedConvolution, "_pool", counted)
+    spec = networks.SENTIMENT
+    engine = engine_of(spec)
+    check_predictions(engine, spec, networks.sentences(spec, list(range(9, 41))))
+    engine.close()
+    assert pooled == [32]
 
 
 def test_tickets_may_be_collected_in_any_order_and_twice() -> None:

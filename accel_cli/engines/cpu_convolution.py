@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 
-from accel_cli.batches import Batch, EmbeddingBatch, Floats, TokenBatch
+from accel_cli.batches import Batch, EmbeddingBatch, Floats, Ints, TokenBatch
 from accel_cli.errors import DeviceError
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.folding import tap_matrix
@@ -17,7 +17,6 @@ from accel_cli.model.weights import Weights
 
 ROWS = 32  # rows of every matrix product: see product()
 _CACHED = 1 << 18  # floats of a working array: small enough for the caches, large enough to hide the calls
-_WASTE = 64  # tokens that are computed in vain sooner than that a group of their own is called for
 _NEW_WORDS = 256  # words whose table rows are made at a time
 
 Positions = npt.NDArray[np.intp]
@@ -73,30 +72,36 @@ class FoldedConvolution:
             self._make_rows(batch.ids)
             places = self._places[batch.ids]
         out = np.empty((len(batch), self._spec.features), dtype=np.float32)
-        for start, stop in _groups(batch.lengths, _CACHED // self._spec.filters):
-            offsets, lengths = batch.offsets[start:stop], batch.lengths[start:stop]
-            self._pool(places, offsets.astype(np.intp), lengths, out[start:stop])
+        lengths = batch.lengths.astype(np.intp)
+        for start, stop in _chunks(batch.offsets, _CACHED // self._spec.filters):
+            self._pool(places, batch.offsets[start:stop], lengths[start:stop], out[start:stop])
         out += self._bias
         return np.maximum(out, 0.0, out=out)
 
-    def _pool(self, places: Positions, offsets: Positions, lengths: npt.NDArray[Any], out: Floats) -> None:
+    def _pool(self, places: Positions, offsets: Ints, lengths: Positions, out: Floats) -> None:
         """The largest sum of table rows over the windows of each sentence, into `out`.
 
-        All sentences get as many windows as the longest has; a shorter one meets its last window
-        again, which leaves its maximum as it is.
+        The sums are taken over the windows of all sentences at once, the maxima over those of each length.
         """
         filters, tap, column = self._spec.filters, 0, 0
+        runs = [0, *(np.flatnonzero(np.diff(lengths)) + 1).tolist(), len(lengths)]
         for width in self._spec.widths:
-            last = (lengths - width)[:, None]
-            windows = np.minimum(np.arange(lengths[-1] - width + 1), last) + offsets[:, None]
-            sums = np.empty((*windows.shape, filters), dtype=np.float32)
+            counts = lengths - (width - 1)
+            ends = counts.cumsum()
+            windows = np.arange(ends[-1]) + (offsets - ends + counts).repeat(counts)
+            sums = np.empty((len(windows), filters), dtype=np.float32)
             rows = np.empty_like(sums)
             self._tables[tap].take(places.take(windows), axis=0, out=sums, mode="clip")
             for j in range(1, width):
                 windows += 1
                 self._tables[tap + j].take(places.take(windows), axis=0, out=rows, mode="clip")
                 sums += rows
-            sums.max(axis=1, out=out[:, column : column + filters])
+            first = 0
+            for start, stop in pairwise(runs):
+                last = int(ends[stop - 1])
+                alike = sums[first:last].reshape(stop - start, -1, filters)
+                alike.max(axis=1, out=out[start:stop, column : column + filters])
+                first = last
             tap, column = tap + width, column + filters
 
     def _make_rows(self, ids: npt.NDArray[np.integer]) -> None:
@@ -150,18 +155,10 @@ class Im2colConvolution:
             sums.max(axis=0, out=out[number * filters : (number + 1) * filters])
 
 
-def _groups(lengths: npt.NDArray[np.integer], tokens: int) -> Iterator[tuple[int, int]]:
-    """Cut sentences sorted by length into groups of about one length and at most `tokens` tokens.
-
-    All of a group are computed as if they were as long as its longest: no more than a sixteenth longer
-    each, or at most _WASTE tokens longer all together, which cost less than the calls for another group.
-    """
+def _chunks(offsets: Ints, tokens: int) -> Iterator[tuple[int, int]]:
+    """Cut sentences into consecutive ones of at most `tokens` tokens all together, or one sentence."""
     start = 0
-    while start < len(lengths):
-        shortest = int(lengths[start])
-        some = lengths[start : start + max(1, tokens // shortest)]
-        sizes = some * np.arange(1, len(some) + 1)
-        alike = (some <= shortest + shortest // 16) | (sizes - np.cumsum(some) <= _WASTE)
-        stop = start + max(1, int(np.count_nonzero(alike & (sizes <= tokens))))
+    while start < len(offsets) - 1:
+        stop = max(start + 1, int(np.searchsorted(offsets, offsets[start] + tokens, side="right")) - 1)
         yield start, stop
         start = stop
