@@ -55,10 +55,15 @@ struct FragmentPlace {
         const bool low = OUTPUT != OUTPUT_SPLIT || y_low % 2 == 0;
         return low && stride % 2 == 0 && reinterpret_cast<unsigned long long>(y) % sizeof(Pair) == 0;
     }
+
+    // Whether all of so many columns are there and their bias can be read in pairs: then nothing is asked for each one,
+    // and many loads are under way at once.
+    __device__ __forceinline__ bool whole(int width) const {
+        const bool paired = !BIAS || reinterpret_cast<unsigned long long>(bias) % sizeof(float2) == 0;
+        return paired && column + width <= columns;
+    }
 };
 
-// A warp's columns are WHOLE if all of them are there and their bias can be read in pairs: nothing is asked for each one,
-// and many loads are under way at once.
 template <bool WHOLE>
 __device__ __forceinline__ float2 bias_at(int column, const FragmentPlace& place) {
     if (!BIAS) return make_float2(0.0f, 0.0f);
@@ -71,7 +76,6 @@ template <bool WHOLE, int NT>
 __device__ __forceinline__ void scale_and_bias(float (&sums)[NT][4], const FragmentPlace& place) {
 #pragma unroll
     for (int j = 0; j < NT; ++j) {
-        if (j && j % 16 == 0) __syncwarp();  // no more loads at once than there are registers for
         const float2 bias = bias_at<WHOLE>(place.column + j * 8 + threadIdx.x % 4 * 2, place);
 #pragma unroll
         for (int i = 0; i < 4; ++i) sums[j][i] = fmaf(place.scale, sums[j][i], i % 2 ? bias.y : bias.x);
@@ -118,12 +122,23 @@ __device__ __forceinline__ void store_eight(Y* row, int column, int end, const u
     }
 }
 
-// A row's four lanes write 64 bytes in one piece.
+// A row's four lanes write 64 bytes in one piece: their pairs of column tile `first` and the next three. `half` is 0 for
+// row g, 1 for row g + 8; `low` leads to the half of the values that is stored.
+template <bool WHOLE>
+__device__ __forceinline__ void store_four(unsigned (&pairs)[4], int half, int first, long long low,
+                                           const FragmentPlace& place) {
+    gather_tile(pairs);
+    const int row = place.row + half * 8 + threadIdx.x % 32 / 4;
+    if (row >= place.rows) return;
+    const int column = place.column + (first + threadIdx.x % 4) * 8;
+    const uint4 eight = make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    store_eight<WHOLE>(place.row_of_y(row) + low, column, place.columns, eight);
+}
+
 template <bool WHOLE, int NT>
 __device__ __forceinline__ void store_gathered(const float (&sums)[NT][4], const FragmentPlace& place) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int row = place.row + half * 8 + threadIdx.x % 32 / 4;
 #pragma unroll
         for (int first = 0; first < NT; first += 4) {
             unsigned pairs[WORDS][4];
@@ -134,14 +149,8 @@ __device__ __forceinline__ void store_gathered(const float (&sums)[NT][4], const
 #pragma unroll
                 for (int w = 0; w < WORDS; ++w) pairs[w][i] = words[w];
             }
-            const int column = place.column + (first + threadIdx.x % 4) * 8;
 #pragma unroll
-            for (int w = 0; w < WORDS; ++w) {
-                gather_tile(pairs[w]);
-                if (row >= place.rows) continue;
-                const uint4 eight = make_uint4(pairs[w][0], pairs[w][1], pairs[w][2], pairs[w][3]);
-                store_eight<WHOLE>(place.row_of_y(row) + w * place.y_low, column, place.columns, eight);
-            }
+            for (int w = 0; w < WORDS; ++w) store_four<WHOLE>(pairs[w], half, first, w * place.y_low, place);
         }
     }
 }
@@ -219,7 +228,7 @@ __device__ __forceinline__ void store_largest(const float (&sums)[NT][4], const 
 }
 #endif
 
-__device__ __forceinline__ float rectified(float value) { return value < 0.0f ? 0.0f : value; }
+__device__ __forceinline__ float rectified(float value) { return value <= 0.0f ? 0.0f : value; }
 
 #if EPILOGUE == EPILOGUE_RESIDUAL
 // Rows of x begin at multiples of 16 bytes: two neighbours are read at once, the second one from the padding at the end.
@@ -248,8 +257,7 @@ __device__ __forceinline__ void add_rows(float (&sums)[NT][4], const FragmentPla
 #include "fragment_experts.cuh"
 
 template <bool WHOLE, int NT>
-__device__ __forceinline__ void finish_columns(float (&sums)[NT][4], const FragmentPlace& place) {
-    scale_and_bias<WHOLE>(sums, place);
+__device__ __forceinline__ void store_values(float (&sums)[NT][4], const FragmentPlace& place) {
 #if EPILOGUE == EPILOGUE_GETMAX
     store_largest(sums, place);
 #elif EPILOGUE >= EPILOGUE_EXPERTS
@@ -274,10 +282,15 @@ __device__ __forceinline__ void finish_columns(float (&sums)[NT][4], const Fragm
 #endif
 }
 
+template <bool WHOLE, int NT>
+__device__ __forceinline__ void finish_columns(float (&sums)[NT][4], const FragmentPlace& place) {
+    scale_and_bias<WHOLE>(sums, place);
+    store_values<WHOLE>(sums, place);
+}
+
 // Scales, adds the bias, and does what EPILOGUE says. It changes the sums.
 template <int NT>
 __device__ __forceinline__ void finish(float (&sums)[NT][4], const FragmentPlace& place) {
-    const bool paired = !BIAS || reinterpret_cast<unsigned long long>(place.bias) % sizeof(float2) == 0;
-    if (paired && place.column + NT * 8 <= place.columns) return finish_columns<true>(sums, place);
+    if (place.whole(NT * 8)) return finish_columns<true>(sums, place);
     finish_columns<false>(sums, place);
 }

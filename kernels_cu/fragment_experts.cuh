@@ -23,6 +23,23 @@ __device__ __forceinline__ float expert_total(const float (&sums)[4], const floa
     return finished(fmaf(weights[3], odd ? mine[1] : others[1], total));
 }
 
+// The row whose values a lane has.
+__device__ __forceinline__ int expert_row(const FragmentPlace& place) {
+    return place.row + threadIdx.x % 2 * 8 + threadIdx.x % 32 / 4;
+}
+
+__device__ __forceinline__ void load_weights(float (&weights)[4], const FragmentPlace& place) {
+    const int row = expert_row(place);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) weights[e] = row < place.rows ? place.gate[row * 4 + e] : 0.0f;
+}
+
+// The value of column tile j.
+__device__ __forceinline__ void store_total(float total, int j, const FragmentPlace& place) {
+    const int row = expert_row(place), column = place.column + j * 8 + threadIdx.x % 4 / 2 * 4;
+    if (row < place.rows && column < place.columns) store(place.row_of_y(row) + column / 4, place.y_low, total);
+}
+
 #ifdef GATHERS
 // Of 16 values of a row one lane holds the even ones and the next but one the odd ones; afterwards the first holds the
 // first eight of them, the other one the rest: a piece each.
@@ -40,10 +57,19 @@ __device__ __forceinline__ uint4 gather_eight(const unsigned (&pairs)[4]) {
                       __byte_perm(even[1], odd[1], 0x5410), __byte_perm(even[1], odd[1], 0x7632));
 }
 
+// A row's two lanes write 32 bytes: the values of column tile `first` and the next seven.
+template <bool WHOLE>
+__device__ __forceinline__ void store_expert_eight(const unsigned (&pairs)[4], int first, long long low,
+                                                   const FragmentPlace& place) {
+    const uint4 eight = gather_eight(pairs);
+    const int row = expert_row(place), column = place.column / 4 + first * 2 + (threadIdx.x & 2) * 4;
+    // asked for each piece, or the compiler makes so many at once that registers are spilled
+    if (row < place.rows) store_eight<WHOLE>(place.row_of_y(row) + low, column, place.columns / 4, eight);
+}
+
 template <int NT>
-__device__ __forceinline__ void store_experts_gathered(const float (&sums)[NT][4], const float (&weights)[4], int row,
+__device__ __forceinline__ void store_experts_gathered(const float (&sums)[NT][4], const float (&weights)[4],
                                                        const FragmentPlace& place) {
-    Y* const out = place.row_of_y(row);
 #pragma unroll
     for (int first = 0; first < NT; first += 8) {
         unsigned pairs[WORDS][4];
@@ -54,35 +80,23 @@ __device__ __forceinline__ void store_experts_gathered(const float (&sums)[NT][4
 #pragma unroll
             for (int w = 0; w < WORDS; ++w) pairs[w][i] = words[w];
         }
-        const int column = place.column / 4 + first * 2 + (threadIdx.x & 2) * 4;
 #pragma unroll
-        for (int w = 0; w < WORDS; ++w) {
-            const uint4 eight = gather_eight(pairs[w]);
-            // asked for each piece, or the compiler makes so many at once that registers are spilled
-            if (row < place.rows) store_eight<false>(out + w * place.y_low, column, place.columns / 4, eight);
-        }
+        for (int w = 0; w < WORDS; ++w) store_expert_eight<false>(pairs[w], first, w * place.y_low, place);
     }
 }
 #endif
 
 template <int NT>
 __device__ __forceinline__ void store_experts(const float (&sums)[NT][4], const FragmentPlace& place) {
-    const int row = place.row + threadIdx.x % 2 * 8 + threadIdx.x % 32 / 4;
     float weights[4];
-#pragma unroll
-    for (int e = 0; e < 4; ++e) weights[e] = row < place.rows ? place.gate[row * 4 + e] : 0.0f;
+    load_weights(weights, place);
 #ifdef GATHERS
     if constexpr (NT % 8 == 0) {
-        if (in_eights(place)) return store_experts_gathered(sums, weights, row, place);
+        if (in_eights(place)) return store_experts_gathered(sums, weights, place);
     }
 #endif
-    Y* const out = place.row_of_y(row);
 #pragma unroll
-    for (int j = 0; j < NT; ++j) {
-        const float total = expert_total(sums[j], weights);
-        const int column = place.column + j * 8 + threadIdx.x % 4 / 2 * 4;
-        if (row < place.rows && column < place.columns) store(out + column / 4, place.y_low, total);
-    }
+    for (int j = 0; j < NT; ++j) store_total(expert_total(sums[j], weights), j, place);
 }
 #elif EXPERTS == 2
 template <int NT>

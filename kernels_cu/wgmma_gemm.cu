@@ -11,11 +11,12 @@
 //
 // Every row is padded to whole steps of BK with zeros. With SPLIT an operand is the sum of two halves; the low ones lie
 // a_low, packed_low, y_low further on. z is a batch: a, packed and y go on by so many operands each time. `scale` undoes
-// that of the weights. Any number of clusters takes the tiles in turn, so that loads run ahead over the end of a tile.
+// that of the weights. Any number of clusters takes the tiles in turn, so that loads run ahead over the end of a tile, and
+// its values are stored while the next one is multiplied: see fragment_held.cuh.
 //
 // Tensor cores cut off as they add up: after PROMOTE of k partial sums go into ordinary registers (0: never).
 #include "bands.cuh"
-#include "fragment_epilogue.cuh"
+#include "fragment_held.cuh"
 #include "wgmma_operands.cuh"
 
 #if CLUSTER > 1
@@ -123,15 +124,27 @@ wgmma_gemm(const unsigned char* __restrict__ a, const int* __restrict__ starts, 
         const unsigned long long b_first =
             ptx::wgmma_descriptor(shared + HALVES * A_TILE, 0, 8 * ROW, ptx::swizzle_128);
         Y* const outputs = reinterpret_cast<Y*>(y) + blockIdx.z * y_step + column;
+        HeldPairs<BN / 8> held;
         for (int number = blockIdx.x; number < tiles.count(); number += gridDim.x) {
             tiles.find(number);
+            const int there = static_cast<int>(min(rows - tiles.row, static_cast<long long>(BM)));
+            FragmentPlace place{group * TALL * 64 + warp * 16, tiles.column, there, columns};
+            place.stride = stride;
+            place.y_low = y_low;
+            place.x = reinterpret_cast<const Operand*>(a) + blockIdx.z * a_step + tiles.row * a_row;
+            place.x_row = a_row;
+            place.x_low = a_low;
+            place.scale = scale;
+            place.bias = bias;
+            place.gate = gate + (EPILOGUE >= EPILOGUE_EXPERTS ? tiles.row * EXPERTS : 0);
+            place.owners = owners + (EPILOGUE == EPILOGUE_GETMAX ? tiles.row : 0);
             float sums[TALL][BN / 2];
 #if PROMOTE
             float total[TALL][BN / 2] = {};
 #endif
             unsigned long long* before = nullptr;  // the barrier of a stage that may still be read
             int add = 0;
-            for (int step = 0; step < steps; ++step) {
+            const auto begin_step = [&] {
                 stages.wait_full();
                 if (!BULK) ptx::fence_proxy_async();  // those copies were ordinary writes
                 ptx::wgmma_fence();
@@ -139,6 +152,8 @@ wgmma_gemm(const unsigned char* __restrict__ a, const int* __restrict__ starts, 
                 multiply_stage(sums, a_first + here, b_first + here, add);
                 add = 1;
                 ptx::wgmma_commit_group();
+            };
+            const auto end_step = [&](int step) {
                 ptx::wgmma_wait_group<1>();
                 if (before) release(before);
                 before = stages.empty_here();
@@ -151,31 +166,31 @@ wgmma_gemm(const unsigned char* __restrict__ a, const int* __restrict__ starts, 
                     add = 0;
                 }
 #endif
+            };
+#pragma unroll  // so that a part's registers are known
+            for (int part = 0; part < held.PARTS; ++part) {
+                if (part < steps) begin_step();
+                held.exchange(part, place);
+                if (part < steps) end_step(part);
+            }
+            for (int step = held.PARTS; step < steps; ++step) {
+                begin_step();
+                end_step(step);
             }
             ptx::wgmma_wait_group<0>();
             release(before);
-            const int there = static_cast<int>(min(rows - tiles.row, static_cast<long long>(BM)));
-            FragmentPlace place{0, tiles.column, there, columns};
             place.y = outputs + (EPILOGUE == EPILOGUE_GETMAX ? 0 : tiles.row * stride);
-            place.stride = stride;
-            place.y_low = y_low;
-            place.x = reinterpret_cast<const Operand*>(a) + blockIdx.z * a_step + tiles.row * a_row;
-            place.x_row = a_row;
-            place.x_low = a_low;
-            place.scale = scale;
-            place.bias = bias;
-            place.gate = gate + (EPILOGUE >= EPILOGUE_EXPERTS ? tiles.row * EXPERTS : 0);
-            place.owners = owners + (EPILOGUE == EPILOGUE_GETMAX ? tiles.row : 0);
 #pragma unroll
             for (int m = 0; m < TALL; ++m) {
-                place.row = (group * TALL + m) * 64 + warp * 16;
 #if PROMOTE
-                finish(reinterpret_cast<float(&)[BN / 8][4]>(total[m]), place);
+                held.finish(reinterpret_cast<float(&)[BN / 8][4]>(total[m]), place);
 #else
-                finish(reinterpret_cast<float(&)[BN / 8][4]>(sums[m]), place);
+                held.finish(reinterpret_cast<float(&)[BN / 8][4]>(sums[m]), place);
 #endif
+                place.row += 64;
             }
         }
+        held.store_rest();
     }
 #if CLUSTER > 1
     ptx::cluster_sync();  // no block ends while another one may write into its memory

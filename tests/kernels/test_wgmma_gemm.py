@@ -29,6 +29,7 @@ from kernels.tensors import values, with_zeros
 
 pytestmark = pytest.mark.extras  # minutes of compiling
 
+HALF = 1e-3  # of values that are stored in fp16
 TINY = WgmmaTile(1, 1, 64, 2)
 ONE_BLOCK = WgmmaTile(1, 1, 64, 2, blocks=1)  # which makes tile after tile
 PAIR = WgmmaTile(1, 1, 64, 2, cluster=2, blocks=2)
@@ -68,6 +69,48 @@ def test_groups_of_one_block_pool_and_weigh_their_own_rows(backend: Backend) -> 
     check(c.run_windows(backend, tile), c.expected(), EXACT)
     p = Experts(FP16, 197, 17, 4, 20)
     check(p.weighed(backend, tile, Output.FP32, relu=False), p.expected_weighed(relu=False), EXACT)
+
+
+# Values of 16 bits wait for the next tile: 64 columns for two steps of it. Fewer steps, as many, more; whole
+# tiles, then ragged ones; rows that do not begin at multiples of 16 bytes.
+@pytest.mark.parametrize("depth", [64, 128, 200])
+@pytest.mark.parametrize("columns", [128, 136, 70])
+def test_a_tile_is_stored_while_the_next_one_is_multiplied(
+    backend: Backend, columns: int, depth: int
+) -> None:
+    p = Product(FP16, 130, columns, depth)
+    got = p.run(backend, ONE_BLOCK, Output.FP16)
+    check(got, p.expected() + p.bias, HALF)
+    check_bits(got, p.run(backend, TINY, Output.FP16))
+
+
+@pytest.mark.parametrize(("biased", "relu"), [(False, False), (True, True)])
+def test_stored_later_without_a_bias_or_with_relu(backend: Backend, biased: bool, relu: bool) -> None:
+    p = Product(FP16, 130, 136, 200)
+    y = backend.array(poisoned((130, 152), np.float16))
+    a, bias = backend.array(stored(p.a, FP16)), backend.array(p.bias) if biased else None
+    arrays = (a, p.packed(backend), bias, y)
+    tensor_gemm(backend.run, *arrays, tile=ONE_BLOCK, output=Output.FP16, column=8, relu=relu)
+    got, sums = backend.numpy(y), p.expected() + (p.bias if biased else 0)
+    check(got[:, 8:144], np.maximum(sums, 0) if relu else sums, HALF)
+    assert np.isnan(got[:, :8]).all()
+    assert np.isnan(got[:, 144:]).all()
+
+
+def test_a_group_of_two_tiles_stores_at_once(backend: Backend) -> None:
+    tile, p = WgmmaTile(1, 2, 64, 2, blocks=1), Product(FP16, 130, 72, 200)
+    check_bits(p.run(backend, tile, Output.FP16), p.run(backend, TINY, Output.FP16))
+    e = Experts(FP16, 130, 20, 4, 100)
+    check(e.weighed(backend, tile, Output.FP32, relu=False), e.expected_weighed(relu=False), EXACT)
+
+
+# Values of four experts: of whole tiles and ragged ones, in pieces of 16 bytes and singly.
+@pytest.mark.parametrize(("hidden", "depth"), [(32, 20), (40, 200), (37, 200)])
+def test_weighed_values_wait_for_the_next_tile(backend: Backend, hidden: int, depth: int) -> None:
+    p = Experts(FP16, 130, hidden, 4, depth)
+    got = p.weighed(backend, ONE_BLOCK, Output.FP16, relu=True)
+    check(got, p.expected_weighed(relu=True), HALF)
+    check_bits(got, p.weighed(backend, TINY, Output.FP16, relu=True))
 
 
 def test_tiles_in_two_bands(backend: Backend) -> None:
@@ -125,12 +168,14 @@ def test_multiplies_packed_rows(
     check(values(got, output), expected, 8e-3 if output == Output.BF16 else EXACT)
 
 
-def test_relu_keeps_a_nan(backend: Backend) -> None:
+@pytest.mark.parametrize("output", [Output.FP32, Output.FP16])
+def test_relu_keeps_a_nan(backend: Backend, output: Output) -> None:
     p = Product(FP16, 9, 10, 20)
     p.a[3, 5] = np.nan
-    got, good = multiply_packed(backend, p, TINY, Output.FP32), np.arange(9) != 3
+    got, good = multiply_packed(backend, p, TINY, output), np.arange(9) != 3
     assert np.isnan(got[3]).all()
-    check(got[good], np.maximum(p.expected() + p.bias, 0)[good], EXACT)
+    tolerance = HALF if output == Output.FP16 else EXACT
+    check(got[good], np.maximum(p.expected() + p.bias, 0)[good], tolerance)
 
 
 def multiply_packed(backend: Backend, p: Product, tile: WgmmaTile, output: Output) -> np.ndarray:

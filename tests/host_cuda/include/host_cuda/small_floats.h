@@ -161,6 +161,7 @@ HOST_CUDA_BOTH(__hmul2, __hmul)
 HOST_CUDA_BOTH(__h2div, __hdiv)
 HOST_CUDA_BOTH(__hmax2, __hmax)
 HOST_CUDA_BOTH(__hmin2, __hmin)
+HOST_CUDA_BOTH(__hmax2_nan, __hmax_nan)
 #undef HOST_CUDA_BOTH
 template <class F>
 host_cuda::SmallPair<F> __hfma2(host_cuda::SmallPair<F> a, host_cuda::SmallPair<F> b, host_cuda::SmallPair<F> c) {
