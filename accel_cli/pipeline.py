@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from accel_cli.batches import TextPredictions
+from accel_cli.batches import TextBatch, TextPredictions
 from accel_cli.classifier import Classifier
 from accel_cli.engines.base import Ticket
 from accel_cli.errors import InputError, RecordError
@@ -149,10 +149,11 @@ class Pipeline:
 
     def _texts(self, chunk: TextChunk, source: Source) -> Ticket:
         self._account_for_failures(chunk)
-        batch = chunk.batch()
-        if not _is_utf8(batch.text):
+        on_host = self._classifier.plan.device == "cpu"  # which makes tokens of texts as they are
+        lines = chunk.texts if on_host else chunk.batch()
+        if not _is_utf8(lines.text if isinstance(lines, TextBatch) else b"\n".join(lines)):
             self._account_for_bytes(chunk.texts, chunk.first, source)
-        return self._classifier.submit(self._classifier.read(batch))
+        return self._classifier.submit(self._classifier.read(lines))
 
     def _account_for_failures(self, chunk: TextChunk) -> None:
         """Records without a text: the first one ends the run, or all are counted."""

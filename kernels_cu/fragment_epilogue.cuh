@@ -228,6 +228,7 @@ __device__ __forceinline__ void store_largest(const float (&sums)[NT][4], const 
 }
 #endif
 
+// -0 becomes 0, as by __hmax2_nan.
 __device__ __forceinline__ float rectified(float value) { return value <= 0.0f ? 0.0f : value; }
 
 #if EPILOGUE == EPILOGUE_RESIDUAL

@@ -1,8 +1,9 @@
 // Tensor cores: registers of a warp that makes tile after tile, and what passes through them while it multiplies.
 //
-// A pair of registers belongs to eight columns. At a tile's end they take its values, if these have 16 bits. In the first
-// steps of the next tile the values are stored, and its bias takes their place: of columns 2t and 2t + 1. So a tile's end
-// waits for no memory. Values that cannot be written in pieces of 16 bytes are stored at once.
+// A pair of registers belongs to eight columns. At a tile's end they take its values where these are HELD: of 16 bits, stored
+// plainly, with ReLU or of four experts, one tile of 64 rows a group. In the first steps of the next tile they are stored,
+// and its bias takes their place: of columns 2t and 2t + 1. So a tile's end waits for no memory. All other values are stored
+// at once, and so are held ones that a ragged tile has or that cannot be written in pieces of 16 bytes.
 #pragma once
 
 #include "fragment_epilogue.cuh"
@@ -16,7 +17,7 @@ __device__ __forceinline__ void add_bias(float (&values)[4], const float (&sums)
 
 #if (OUTPUT == OUTPUT_FP16 || OUTPUT == OUTPUT_BF16) && (EPILOGUE <= EPILOGUE_RELU || EXPERTS == 4) && TALL == 1
 #include "fragment_words.cuh"
-#define HOLDS
+#define HELD
 #endif
 
 template <int NT>
@@ -29,7 +30,7 @@ struct HeldPairs {
 
     // While a tile is multiplied: stores a part of the tile before, and loads as much of the bias. All parts in order.
     __device__ __forceinline__ void exchange(int part, const FragmentPlace& place) {
-#ifdef HOLDS
+#ifdef HELD
         store_words<true>(pairs, part * 4, before);
 #if EXPERTS == 4
         if (part == 0) load_weights(weights, place);
@@ -44,21 +45,21 @@ struct HeldPairs {
 
     // After the last tile.
     __device__ __forceinline__ void store_rest() const {
-#ifdef HOLDS
+#ifdef HELD
         store_all<true>(before);
 #endif
     }
 
     // As the other `finish`, or holds the values until the next tile. It changes the sums.
     __device__ __forceinline__ void finish(float (&sums)[NT][4], const FragmentPlace& place) {
-#ifdef HOLDS
+#ifdef HELD
         words_of_sums(pairs, sums, weights, place.scale);
         before.rows = 0;
         if (!in_eights(place)) return store_singly(pairs, place);
         if (!place.whole(NT * 8)) return store_all<false>(place);
         before = place;
         before.y += place.column / EXPERTS;
-        before.column = 0;
+        before.column = 0;  // is in y
 #elif EPILOGUE >= EPILOGUE_EXPERTS && EXPERTS == 4 && !defined(GATHERS)
         // Changed in place and shuffled, sums become integers to the compiler, which then waits for them in every step.
         load_weights(weights, place);
@@ -80,7 +81,7 @@ struct HeldPairs {
     }
 
 private:
-#ifdef HOLDS
+#ifdef HELD
     template <bool WHOLE>
     __device__ __forceinline__ void store_all(const FragmentPlace& place) const {
 #pragma unroll

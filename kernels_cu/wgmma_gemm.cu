@@ -11,8 +11,8 @@
 //
 // Every row is padded to whole steps of BK with zeros. With SPLIT an operand is the sum of two halves; the low ones lie
 // a_low, packed_low, y_low further on. z is a batch: a, packed and y go on by so many operands each time. `scale` undoes
-// that of the weights. Any number of clusters takes the tiles in turn, so that loads run ahead over the end of a tile, and
-// its values are stored while the next one is multiplied: see fragment_held.cuh.
+// that of the weights. Any number of clusters takes the tiles in turn, so that loads run ahead over the end of a tile;
+// which values are stored while the next one is multiplied, fragment_held.cuh says.
 //
 // Tensor cores cut off as they add up: after PROMOTE of k partial sums go into ordinary registers (0: never).
 #include "bands.cuh"

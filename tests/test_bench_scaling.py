@@ -62,6 +62,15 @@ def test_steady_is_from_the_last_first_shard_to_the_first_idle_worker() -> None:
     assert clock.steady() == Steady(1.5, 60 + 100 + 100 + 10, pytest.approx(50))
 
 
+def test_parts_that_are_told_of_late_say_when_they_were_written() -> None:
+    times = Times()
+    clock = Clock(2, times)
+    times.now = 20.0
+    for number, ended in ((0, 5.0), (1, 6.0), (3, 7.5), (2, 7.0), (5, 9.0), (4, 8.0)):
+        clock.finished(Shard(number, "text.txt"), Summary(sentences=100, seconds=0.5), ended)
+    assert clock.steady() == Steady(2.0, 300, pytest.approx(37.5))
+
+
 def test_no_steady_state() -> None:
     assert clocked(2, [(1.0, 0, None), (2.0, 2, None), (3.0, 1, None)]).steady() is None
 

@@ -6,6 +6,7 @@ import os
 import pickle
 import socket
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,17 @@ class TestActor:
         assert (found.summary.sentences, found.read) == (10, 120)
         assert found.plan is not None
         assert len((job.output / "part-000000.tsv").read_bytes().splitlines()) == 10
+
+    def test_the_plan_is_told_with_the_first_part(self, job: Job, shards: list[Shard]) -> None:
+        one, begin = actor(job), time.perf_counter()
+        first, second = asked(one, shards[0]), asked(one, shards[2])
+        assert isinstance(first, Written)
+        assert isinstance(second, Written)
+        assert first.plan is not None
+        assert second.plan is None
+        assert first.ended is not None
+        assert second.ended is not None
+        assert begin < first.ended < second.ended < time.perf_counter()
 
     def test_a_part_that_is_there_is_not_written_again(self, job: Job, shards: list[Shard]) -> None:
         """A node was lost with the answer, but the part is whole."""

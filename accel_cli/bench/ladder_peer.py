@@ -58,7 +58,7 @@ def peers(
     yield Subject(None, f"eager{rounded}", program, plan, eager, flop)
     # every shape is compiled by itself, so there must be few: of a batch, and of 512 sentences
     tell(f"compiling PyTorch's network{rounded}")
-    torch.compiler.reset()  # what other precisions compiled counts, and from the ninth on all runs eager
+    torch.compiler.reset()  # PyTorch compiles a function eight times at most, then runs it eager
     compiled = _Run(torch, torch.compile(network.__call__, dynamic=False), device, len(spec.widths))
     try:
         for kind in KINDS:

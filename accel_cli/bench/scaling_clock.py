@@ -47,12 +47,12 @@ class Clock(Tally):
         super().progress(shard, sentences, read)
         self._seen.append((self._now(), shard.number, sentences))
 
-    def finished(self, shard: Shard, summary: Summary) -> None:
-        """A part has its name."""
-        super().finished(shard, summary)
-        now = self._now()
-        self._seen.append((now, shard.number, summary.sentences))
-        self._done.append((now, shard.number))
+    def finished(self, shard: Shard, summary: Summary, ended: float | None = None) -> None:
+        """A part has its name. Ray tells of it late, so it says when that was."""
+        super().finished(shard, summary, ended)
+        when = self._now() if ended is None else ended
+        self._seen.append((when, shard.number, summary.sentences))
+        self._done.append((when, shard.number))
 
     def steady(self) -> Steady | None:
         """From the end of the last worker's first shard until there is no shard for a worker; None if never.
@@ -60,7 +60,7 @@ class Clock(Tally):
         Shards are handed out in order, so that the first ones are those of all workers.
         """
         begin = max(when for when, number in self._done if number < self._workers)
-        end = self._done[-self._workers][0]
+        end = sorted(self._done)[-self._workers][0]
         if end <= begin:
             return None
         numbers = [number for when, number in self._done if begin < when <= end]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import stat
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -71,7 +72,7 @@ def load_manifest(folder: Path) -> Manifest:
     """Read the manifest of a folder; DeviceError if it is not there or not what it must be."""
     path = folder / MANIFEST
     try:
-        if not path.is_file():
+        if not _is_file(path):
             raise DeviceError(
                 f"{folder} holds no compiled kernels (there is no {MANIFEST}); make them with `accel compile"
                 f" --output {folder}`, or leave --kernels out"
@@ -84,8 +85,17 @@ def load_manifest(folder: Path) -> Manifest:
     except (OSError, ValueError, RecursionError) as error:  # json raises a ValueError of its own
         reason = getattr(error, "strerror", None) or str(error)
         raise DeviceError(
-            f"{path} is no manifest of compiled kernels ({reason}); make them anew with `accel compile`"
+            f"{path} is no manifest of compiled kernels ({reason}); make them anew with `accel compile`,"
+            " or name another folder"
         ) from error
+
+
+def _is_file(path: Path) -> bool:
+    """Whether there is a file, no folder or pipe. Unlike `Path.is_file`, OSError if it cannot be told."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
 
 
 def _manifest(values: Any) -> Manifest:

@@ -24,8 +24,8 @@ class WgmmaTile:
 
     `stages` steps along k are held at once. `cluster` blocks below each other share the tiles of the
     weights, which made no product on an H200 faster: the tiles in use have 1. At most `blocks` run for a
-    product, each tile after tile, whose 16-bit values it stores while it multiplies the next one; 0 is a
-    block for each tile.
+    product, each tile after tile, and fragment_held.cuh says which values it stores while it multiplies the
+    next one; 0 is a block for each tile.
     """
 
     groups: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import socket
+import time
 import warnings
 from collections import deque
 from contextlib import suppress
@@ -24,12 +25,16 @@ from accel_cli.shards.worker import ShardWorker
 
 @dataclass(frozen=True)
 class Written:
-    """The shard has its part, made by this plan from so many bytes; by none if it was there already."""
+    """The shard has its part, made from so many bytes; of none if it was there already.
+
+    `plan` is told with an actor's first part; `ended` is when, by time.perf_counter of the actor's machine.
+    """
 
     summary: Summary
     read: int = 0
     plan: str | None = None
     warned: tuple[str, ...] = ()
+    ended: float | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class ShardActor:
         self._job, self._device, self._resource = job, device, resource
         self._version = version
         self._worker: ShardWorker | None = None
-        self._spoiled = False
+        self._spoiled = self._told = False
 
     def __call__(self, row: Row) -> Row:
         """Do a shard."""
@@ -100,6 +105,7 @@ class ShardActor:
             if not tries.begin():
                 return Failed("its worker died", hopeless=True)
             summary = worker.run(shard, lambda sentences, done: read.append(done))
+            ended = time.perf_counter()
         except (InputError, OutputError, OSError) as error:
             return Failed(_said(error), tries.spent)
         except Exception as error:
@@ -108,7 +114,8 @@ class ShardActor:
         with suppress(OSError):
             tries.forget()
         own = [str(one.message) for one in warned if issubclass(one.category, AccelWarning)]
-        return Written(summary, read[-1], worker.plan, tuple(own))
+        plan, self._told = None if self._told else worker.plan, True
+        return Written(summary, read[-1], plan, tuple(own), ended)
 
     def _started(self) -> ShardWorker:
         """Load the model. Raises AccelError."""

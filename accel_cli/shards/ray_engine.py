@@ -113,7 +113,7 @@ class _Round:
                 self._warned.add(message)
                 _warn(message)
         self._tally.progress(shard, written.summary.sentences, written.read)
-        self._tally.finished(shard, written.summary)
+        self._tally.finished(shard, written.summary, written.ended)
 
     def _outcomes(self, shards: Sequence[Shard]) -> Iterator[Any]:
         """What becomes of each shard, in any order."""
@@ -143,7 +143,7 @@ class _Round:
 def ahead(shards: int, actors: int) -> int:
     """How many shards an actor is given at once.
 
-    One that it has already follows without a gap, where Ray takes 0.1 s to hand it over; but at the end it
+    One that it has already follows without a gap, where Ray takes its time to hand it over; but at the end it
     waits there while other actors have nothing to do, so that it must be a small part of what each does.
     """
     return max(1, min(_AHEAD, shards // actors // 4))

@@ -112,7 +112,7 @@ def _rows(device: torch.device, dtype: torch.dtype, rows: int, columns: int, rep
         ACCEL: (partial(fused_relu_add, x, y, bias), exact),
     }
     if _can_compile():
-        torch.compiler.reset()  # what was compiled before counts, and from the ninth on all runs eager
+        torch.compiler.reset()  # PyTorch compiles a function eight times at most, then runs it eager
         programs[COMPILED] = partial(torch.compile(_eager, dynamic=False), x, y, bias), exact
     made = []
     for program, (call, expected) in programs.items():

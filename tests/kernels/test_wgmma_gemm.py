@@ -32,6 +32,7 @@ pytestmark = pytest.mark.extras  # minutes of compiling
 HALF = 1e-3  # of values that are stored in fp16
 TINY = WgmmaTile(1, 1, 64, 2)
 ONE_BLOCK = WgmmaTile(1, 1, 64, 2, blocks=1)  # which makes tile after tile
+WIDE = WgmmaTile(2, 1, 128, 2, blocks=1)
 PAIR = WgmmaTile(1, 1, 64, 2, cluster=2, blocks=2)
 
 
@@ -52,12 +53,10 @@ def test_a_block_makes_many_tiles(backend: Backend, depth: int) -> None:
     check(p.run(backend, ONE_BLOCK), p.expected() + p.bias, EXACT)
 
 
-# Tiles of fewer steps than the groups end by themselves, of as many as there are stages, and of more.
+# Tiles of fewer steps than there are stages, of as many, and of more.
 @pytest.mark.parametrize(("groups", "stages", "cluster"), [(2, 2, 1), (2, 5, 2), (3, 4, 1)])
 @pytest.mark.parametrize("depth", [64, 128, 448])
-def test_groups_end_their_tiles_in_turn(
-    backend: Backend, groups: int, stages: int, cluster: int, depth: int
-) -> None:
+def test_groups_share_a_block(backend: Backend, groups: int, stages: int, cluster: int, depth: int) -> None:
     p = Product(FP16, 430, 70, depth)
     tile = WgmmaTile(groups, 1, 64, stages, cluster, blocks=cluster)
     check(p.run(backend, tile), p.expected() + p.bias, EXACT)
@@ -82,6 +81,15 @@ def test_a_tile_is_stored_while_the_next_one_is_multiplied(
     got = p.run(backend, ONE_BLOCK, Output.FP16)
     check(got, p.expected() + p.bias, HALF)
     check_bits(got, p.run(backend, TINY, Output.FP16))
+
+
+def test_groups_and_wide_tiles_wait_for_the_next_one(backend: Backend) -> None:
+    p = Product(FP16, 300, 264, 200)
+    check_bits(p.run(backend, WIDE, Output.FP16), p.run(backend, TINY, Output.FP16))
+    e = Experts(FP16, 300, 66, 4, 200)
+    check_bits(
+        e.weighed(backend, WIDE, Output.FP16, relu=True), e.weighed(backend, TINY, Output.FP16, relu=True)
+    )
 
 
 @pytest.mark.parametrize(("biased", "relu"), [(False, False), (True, True)])
