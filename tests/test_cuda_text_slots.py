@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accel_cli import text_pipeline
+from accel_cli.classifier import Classifier
 from accel_cli.engines import cuda, cuda_text_slots
 from accel_cli.engines.cuda import CudaEngine
 from accel_cli.errors import AccelWarning, DeviceError
@@ -51,13 +52,15 @@ def cupy() -> Iterator[Any]:
 
 
 def classifier_of(engine: CudaEngine, spec: ModelSpec = SPEC) -> Any:
-    return SimpleNamespace(
+    found = SimpleNamespace(
         engine=engine,
         tokenizer=Tokenizer(VOCABULARY, spec.min_tokens, spec.max_tokens),
         config=SimpleNamespace(model=spec),
         plan=engine.plan,
         labels=spec.labels,
     )
+    found.read, found.submit = partial(Classifier.read, found), partial(Classifier.submit, found)
+    return found
 
 
 def engine_of(spec: ModelSpec = SPEC, **keys: Any) -> CudaEngine:
