@@ -7,6 +7,7 @@ does in the tests of kernels, compiled for the CPU.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import weakref
 from contextlib import nullcontext
@@ -50,6 +51,13 @@ class DeviceMemory:
     @classmethod
     def give(cls, size: int) -> None:
         cls.taken -= size
+
+    @classmethod
+    def held(cls) -> int:
+        """What stays taken, after what earlier tests left in circles is gone."""
+        if cls.taken:
+            gc.collect()
+        return cls.taken
 
 
 class Launcher:

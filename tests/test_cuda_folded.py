@@ -99,7 +99,7 @@ def test_what_a_table_takes() -> None:
 
 @pytest.mark.parametrize("table", list(TableType))
 def test_no_more_is_taken_than_was_said(monkeypatch: pytest.MonkeyPatch, table: TableType) -> None:
-    taken, most, take = fake_cupy.DeviceMemory.taken, [0], fake_cupy.DeviceMemory.take
+    taken, most, take = fake_cupy.DeviceMemory.held(), [0], fake_cupy.DeviceMemory.take
 
     def watched(owner: Any, size: int) -> None:
         take(owner, size)

@@ -169,7 +169,7 @@ def test_memory_that_is_short_is_said_once_and_the_host_goes_on(
     tiny_path: Path, patch: pytest.MonkeyPatch
 ) -> None:
     made = classifier_of(tiny_path)
-    patch.setattr(fake_cupy.DeviceMemory, "limit", fake_cupy.DeviceMemory.taken + 1000)
+    patch.setattr(fake_cupy.DeviceMemory, "limit", fake_cupy.DeviceMemory.held() + 1000)
     with pytest.warns(
         AccelWarning, match="allocating 2 batches of 2048 bytes of text.*the host finds"
     ) as said:

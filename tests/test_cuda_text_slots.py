@@ -205,7 +205,7 @@ def test_more_labels_than_can_be_counted_go_over_the_host() -> None:
 @pytest.mark.usefixtures("_no_kernels")
 def test_memory_that_is_short_is_said_and_the_host_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = engine_of()
-    monkeypatch.setattr(fake_cupy.DeviceMemory, "limit", fake_cupy.DeviceMemory.taken + 1000)
+    monkeypatch.setattr(fake_cupy.DeviceMemory, "limit", fake_cupy.DeviceMemory.held() + 1000)
     with pytest.warns(
         AccelWarning, match="allocating 2 blocks of 2000 bytes of text.*the host finds the words"
     ):

@@ -227,7 +227,7 @@ def test_figures_may_go_to_stdout(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_full_device_is_named(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fake_cupy.DeviceMemory, "limit", fake_cupy.DeviceMemory.taken + 1000)
+    monkeypatch.setattr(fake_cupy.DeviceMemory, "limit", fake_cupy.DeviceMemory.held() + 1000)
     with pytest.raises(DeviceError, match="the device's memory is full while measuring threads"):
         experiments.run("threads", "cuda:0", 1, lambda message: None)
 
