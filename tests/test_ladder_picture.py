@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import runpy
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import ladders
 import pytest
 from conftest import ROOT
 
-from accel_cli.bench import ladder
+from accel_cli.bench import ladder, picture
 from accel_cli.bench.picture import drawn, require_matplotlib
 from accel_cli.commands.bench import command
 from accel_cli.errors import AccelError, UsageError
@@ -59,6 +60,18 @@ def test_the_same_figures_give_the_same_picture() -> None:
     pytest.importorskip("matplotlib")
     assert drawn(DOCUMENT, ".svg") == drawn(DOCUMENT, ".svg")
     assert drawn(DOCUMENT, ".png").startswith(b"\x89PNG")
+
+
+@pytest.mark.extras
+def test_no_label_of_the_roofline_lies_on_another() -> None:
+    figure = pytest.importorskip("matplotlib.figure").Figure(figsize=(5, 4.5))
+    document = json.loads((ROOT / "docs" / "results" / "ladder-h200.json").read_text())
+    axes = figure.subplots()
+    picture._roofline(axes, [row for row in document["rows"] if row["regime"] == "many"], document)
+    figure.canvas.draw()
+    boxes = {text.get_text(): text.get_window_extent() for text in axes.texts}
+    assert {"11, 13, 14", "12", "tf32: 394 TFLOP/s"} <= set(boxes)
+    assert [pair for pair in combinations(boxes, 2) if boxes[pair[0]].overlaps(boxes[pair[1]])] == []
 
 
 @pytest.mark.extras

@@ -13,6 +13,7 @@ from accel_cli.errors import AccelError, UsageError
 
 ENDINGS = (".png", ".svg")
 _OURS, _IDS, _PEER, _ROOF = "#1f6f8b", "#9cc5d3", "#b8b0a4", "#a63d2f"
+_CLOSE = 0.15  # decades between dots that touch
 _KINDS = {"embeddings": _OURS, "ids": _IDS}
 
 
@@ -51,6 +52,8 @@ def drawn(document: dict[str, Any], ending: str) -> bytes:
 def _bars(axes: Any, rows: list[dict[str, Any]], document: dict[str, Any]) -> None:
     """Sentences a second on a log scale, both kinds of input side by side."""
     names = list(dict.fromkeys((row["rung"], row["name"]) for row in rows))
+    upright = {"textcoords": "offset points", "ha": "center", "size": 6, "rotation": 90}
+    upright["bbox"] = {"fc": "white", "ec": "none", "pad": 0.2}  # not struck through by the ceiling
     for number, kind in enumerate(_KINDS):
         found = [row for row in rows if row["input"] == kind]
         places = [names.index((row["rung"], row["name"])) + (number - 0.5) * 0.4 for row in found]
@@ -59,9 +62,7 @@ def _bars(axes: Any, rows: list[dict[str, Any]], document: dict[str, Any]) -> No
         axes.bar(places, rates, 0.38, color=colours, label=f"{kind} in, logits out")
         for place, rate in zip(places, rates, strict=True):
             text = f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"
-            axes.annotate(
-                text, (place, rate), (0, 2), textcoords="offset points", ha="center", size=6, rotation=90
-            )
+            axes.annotate(text, (place, rate), (0, 2), **upright)
     if document["ceiling"]:
         bound = 1e12 * document["ceiling"]["tflop_per_s"] / document["flop_per_sentence"]
         label = f"direct network at {document['ceiling']['program']}'s rate: {bound:,.0f}"
@@ -82,20 +83,36 @@ def _roofline(axes: Any, rows: list[dict[str, Any]], document: dict[str, Any]) -
         left = min([1.0, *(row["flop_per_byte"] for row in places)])
         x = np.geomspace(left, max([1e4, *(2 * row["flop_per_byte"] for row in places)]), 200)
         axes.plot(x, np.minimum(memory * x, flop), color=_ROOF, lw=1)
-        axes.annotate(
-            f"{flop:.1f} TFLOP/s", (x[-1], flop), (0, 3), textcoords="offset points", ha="right", size=7
-        )
+        near = {"textcoords": "offset points", "size": 7}
+        ceilings = {f"{flop:.1f} TFLOP/s": flop}
         for precision, rate in document["ceiling"].get("tensor_tflop_per_s", {}).items():
             axes.plot(x, np.minimum(memory * x, rate), color=_ROOF, lw=0.6, ls=":")
-            text = f"{precision}: {rate:.0f} TFLOP/s"
-            axes.annotate(text, (x[-1], rate), (0, 3), textcoords="offset points", ha="right", size=7)
-        axes.annotate(f"{memory:.2f} TB/s", (left, memory * left), (4, 0), textcoords="offset points", size=7)
-    for row in places:
-        place = row["flop_per_byte"], row["tflop_per_s"]
-        axes.plot(*place, "o", color=_OURS, ms=5)
-        aside = -11 if row["rung"] % 2 else 5  # neighbours lie close together
-        axes.annotate(str(row["rung"]), place, (aside, -3), textcoords="offset points", size=8)
+            ceilings[f"{precision}: {rate:.0f} TFLOP/s"] = rate
+        for text, rate in ceilings.items():  # left of the roof's edge, where no rung can be
+            axes.annotate(text, (rate / memory, rate), (-2, 2), ha="right", **near)
+        axes.annotate(f"{memory:.2f} TB/s", (left, memory * left), (7, -6), **near)
+    for rungs in _neighbours(places):
+        for row in rungs:
+            axes.plot(row["flop_per_byte"], row["tflop_per_s"], "o", color=_OURS, ms=5)
+        place = max(row["flop_per_byte"] for row in rungs), min(row["tflop_per_s"] for row in rungs)
+        text = ", ".join(str(row["rung"]) for row in rungs)
+        axes.annotate(text, place, (4, -2), textcoords="offset points", size=8, va="top")
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlabel("FLOP of the direct network a byte that the plan must move")
     axes.set_ylabel("TFLOP/s")
+
+
+def _neighbours(rows: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """The rungs, those together whose dots lie so close that one label names them all."""
+    groups: list[list[dict[str, Any]]] = []
+    for row in rows:
+        near = (group for group in groups if _is_near(row, group[0]))
+        if (group := next(near, None)) is None:
+            groups.append(group := [])
+        group.append(row)
+    return groups
+
+
+def _is_near(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(abs(np.log10(one[key] / other[key])) < _CLOSE for key in ("flop_per_byte", "tflop_per_s"))
