@@ -25,7 +25,7 @@ from accel_cli.cuda.device import facts
 from accel_cli.cuda.errors import DeviceLost
 from accel_cli.engines import tiles
 from accel_cli.engines.tuned import Product, Tuned, Winner, own_file
-from accel_cli.errors import AccelError, UsageError
+from accel_cli.errors import AccelError, DeviceError, UsageError
 from accel_cli.kernels.sgemm_tile import DEFAULT, Tile
 
 FLAT = Tile(32, 64, 16, 4, 4, 3)
@@ -184,11 +184,11 @@ def test_operands_do_not_fit_the_cache_together() -> None:
     assert copy.packed.shape == (1, 20, 32)
 
 
-def test_a_cpu_is_refused() -> None:
-    with pytest.raises(
-        UsageError, match="--suite gemm measures kernels on a GPU; name one with --device cuda:N"
-    ):
-        gemm.run("cpu", 1, print)
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_without_a_gpu_it_says_why(monkeypatch: pytest.MonkeyPatch, precision: str) -> None:
+    monkeypatch.setattr(device, "missing", lambda: "no driver")
+    with pytest.raises(DeviceError, match=r"^--suite gemm needs a GPU, and no driver$"):
+        command.main(["--suite", "gemm", "--precision", precision], standalone_mode=False)
 
 
 @pytest.mark.parametrize("given", ["--ladder", "--profile", "--batch 7", "--picture a.svg", "--tokens 9"])

@@ -141,7 +141,7 @@ def test_parts_must_be_the_same(tmp_path: Path) -> None:
     [
         (
             ("--suite", "scaling", "--device", "cpu"),
-            r"--device cpu: scaling is that of several devices; name",
+            r"--device cpu: scaling is that of several devices; .*, or say --device cpu --workers 2",
         ),
         (("--suite", "scaling", "--stages"), "--stages: with --suite scaling whole folders are written"),
         (("--suite", "scaling", "--serve"), "--suite scaling: with --serve only a server is measured"),
@@ -184,6 +184,15 @@ def test_for_real(tiny_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert {"machine", "versions", "commit", "clock", "file_system"} <= set(found)
     table = docs.render("<!-- scaling scaling.json -->\n<!-- end -->", tmp_path)
     assert re.search(r"\n\| processes \| cpu, cpu \| ", table)
+
+
+@pytest.mark.parametrize(("reason", "remedy"), [(None, "name them, as cuda:0,1"), ("no driver", "no driver")])
+def test_without_a_gpu_it_says_why(
+    reason: str | None, remedy: str, tiny: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scaling, "missing", lambda: reason)
+    with pytest.raises(UsageError, match=f"scaling is that of several devices; {remedy}.*, or say --device"):
+        scaling.run(tiny, ["cpu"], scaling.Job(50, 1), print)
 
 
 def test_nothing_measured_is_said(tmp_path: Path) -> None:

@@ -264,11 +264,6 @@ def test_an_unknown_precision_is_refused(precision: str) -> None:
         measure(precision)
 
 
-def test_a_cpu_is_refused() -> None:
-    with pytest.raises(UsageError, match="measures kernels on a GPU; name one with --device cuda:N"):
-        tensor_gemm.run("cpu", "fp16", 1, print)
-
-
 def test_the_networks_own_products_are_among_them() -> None:
     names = set(map(str, tensor_gemm.PRODUCTS))
     assert {

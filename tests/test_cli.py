@@ -215,6 +215,11 @@ def test_errors_of_ours_are_one_line(
             1,
             "Error: [Errno 28] No space left: 'a.txt'; --debug shows where\n",
         ),
+        (
+            OSError(28, "No space left"),
+            1,
+            "Error: cannot write the output: No space left; free some space or send it elsewhere\n",
+        ),
         (click.UsageError("so not"), 2, "Error: so not\n"),
     ],
 )

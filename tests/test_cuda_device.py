@@ -15,8 +15,8 @@ import pytest
 
 from accel_cli.cuda import compiler, device, launcher
 from accel_cli.cuda.compiler import Usage, options, usage
-from accel_cli.cuda.device import DeviceFacts, choose, facts, missing
-from accel_cli.errors import DeviceError
+from accel_cli.cuda.device import DeviceFacts, choose, choose_gpu, facts, missing
+from accel_cli.errors import DeviceError, UsageError
 from accel_cli.kernels.base import Array, Kernel, Launch, Scalar
 
 
@@ -42,14 +42,12 @@ def test_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", no_driver)
     reason = missing() or ""
     assert "no NVIDIA driver is installed (libcuda.so.1 is missing)" in reason
-    assert "--device cpu" in reason
 
 
 def test_no_cupy(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     reason = missing() or ""
     assert 'CuPy is not installed: install CuPy from a checkout with `pip install ".[cuda13]"`' in reason
-    assert "--device cpu" in reason
 
 
 def test_cupy_that_cannot_be_imported(driver: None, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,10 +56,7 @@ def test_cupy_that_cannot_be_imported(driver: None, monkeypatch: pytest.MonkeyPa
     reason = missing() or ""
     assert "CuPy cannot be imported (" in reason
     assert 'pip install ".[cuda13]"' in reason
-    assert reason.endswith("or use `--device cpu`")
-    with pytest.raises(DeviceError) as failure:
-        device.cupy()
-    assert "--device" not in str(failure.value)  # `accel kernels` has no such option
+    assert "--device" not in reason  # `accel kernels` has no such option
 
 
 def test_a_driver_that_is_too_old(cupy: Any) -> None:
@@ -102,8 +97,28 @@ def test_choosing_without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", no_driver)
     assert choose("auto") == choose("cpu") == "cpu"
     for name in ("cuda", "cuda:0"):
-        with pytest.raises(DeviceError, match=rf"--device {name}: no NVIDIA driver is installed"):
+        with pytest.raises(
+            DeviceError, match=rf"--device {name}: no NVIDIA driver is installed .*, or use `--device cpu`$"
+        ):
             choose(name)
+
+
+@pytest.mark.parametrize("name", ["auto", "cuda", "cuda:1"])
+def test_what_needs_a_gpu_says_why_there_is_none(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", no_driver)
+    with pytest.raises(DeviceError) as caught:
+        choose_gpu(name, "--suite gemm")
+    assert str(caught.value) == (
+        "--suite gemm needs a GPU, and no NVIDIA driver is installed (libcuda.so.1 is missing): install one"
+    )
+
+
+def test_what_needs_a_gpu_takes_the_first_and_no_cpu(cupy: Any) -> None:
+    assert [choose_gpu(name, "this") for name in ("auto", "cuda", "cuda:1")] == ["cuda:0", "cuda:0", "cuda:1"]
+    with pytest.raises(UsageError, match=r"^--device cpu: this needs a GPU; name one with --device cuda:N$"):
+        choose_gpu("cpu", "this")
+    with pytest.raises(DeviceError, match="--device cuda:2: there are 2 devices"):
+        choose_gpu("cuda:2", "this")
 
 
 def test_choosing_the_cpu_looks_for_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,7 +143,7 @@ def test_architectures(capability: tuple[int, int], architecture: str) -> None:
 def test_a_device_that_is_too_old(cupy: Any) -> None:
     cupy.cuda.runtime.getDeviceProperties = lambda index: {**fake_cupy.PROPERTIES, "major": 7, "minor": 5}
     with pytest.raises(
-        DeviceError, match=r"Fake H200 has compute capability 7.5, accel needs 8.0 or newer; or use"
+        DeviceError, match=r"Fake H200 has compute capability 7.5, accel needs 8.0 or newer; name another GPU"
     ):
         facts(0)
 

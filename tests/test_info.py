@@ -183,7 +183,7 @@ def test_figures_are_those_of_a_start(said: Any) -> None:
 
 def test_a_start_that_fails(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup, "_PROGRAM", "import os; os.kill(os.getpid(), 9)")
-    with pytest.raises(startup.StartupFailed, match="signal 9 killed the process that was measured"):
+    with pytest.raises(startup.StartupFailed, match=r"signal 9 killed .* memory may have been full: use a"):
         said("--startup")
 
 
@@ -204,6 +204,20 @@ def test_what_is_wrong_is_said_by_the_process_that_is_measured(
         startup.main(0.0)
     assert left.value.code == 1
     assert capsys.readouterr().err.startswith("Error: --device cuda:77: no NVIDIA driver is installed")
+
+
+def test_a_start_without_memory_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(**asked: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(startup, "start", full)
+    monkeypatch.setattr(sys, "argv", ["-c", "{}"])
+    with pytest.raises(SystemExit) as left:
+        startup.main(0.0)
+    assert left.value.code == 1
+    assert capsys.readouterr().err == "Error: this machine's memory is full; use a smaller --batch\n"
 
 
 def test_ctrl_c_ends_the_process_that_is_measured_without_a_word(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_a_safe_method_that_overflows_is_an_error(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("suite", EXPERIMENTS)
 def test_a_cpu_is_refused(suite: str) -> None:
-    with pytest.raises(UsageError, match=f"--suite {suite} measures a GPU; name one with --device cuda:N"):
+    with pytest.raises(UsageError, match=f"--device cpu: --suite {suite} needs a GPU; name one"):
         command.main(["--suite", suite, "--device", "cpu"], standalone_mode=False)
 
 
@@ -208,8 +208,9 @@ def test_what_it_would_not_heed_is_refused(suite: str, given: str) -> None:
 
 def test_a_missing_device_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "missing", lambda: "no driver")
-    with pytest.raises(DeviceError, match="--device cuda:0: no driver"):
-        command.main(["--suite", "threads", "--device", "cuda:0"], standalone_mode=False)
+    for name in ("auto", "cuda:0"):
+        with pytest.raises(DeviceError, match="--suite threads needs a GPU, and no driver"):
+            command.main(["--suite", "threads", "--device", name], standalone_mode=False)
 
 
 def test_figures_that_are_there_stay(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import ladders
 import pytest
+from graphs import compiled_graphs
 
 from accel_cli.bench.ladder import direct_flop
 from accel_cli.bench.ladder_clock import Clock, Subject
@@ -70,14 +71,7 @@ def test_it_stands_beside_a_rung_of_the_same_precision(
 def test_every_precision_is_compiled(
     made: tuple[ModelSpec, Weights, Inputs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graphs: list[Any] = []
-
-    def backend(graph: Any, inputs: Any) -> Any:
-        graphs.append(graph)
-        return graph.forward
-
-    compile_with = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda call, **rest: compile_with(call, backend=backend, **rest))
+    graphs = compiled_graphs(monkeypatch)
     for _ in range(5):
         subjects(made, [])
     assert len(graphs) == 5 * len(KINDS)

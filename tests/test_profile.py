@@ -259,13 +259,16 @@ def test_no_more_than_64_batches(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> 
     assert (found.batches, found.sentences, found.kernels[0].calls) == (64, 64, 64)
 
 
-def test_a_cpu_has_no_kernels() -> None:
+@pytest.mark.parametrize(
+    ("reason", "remedy"), [(None, "measure kernels with --device cuda"), ("no driver", "no driver")]
+)
+def test_a_cpu_has_no_kernels(reason: str | None, remedy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("accel_cli.bench.profile.missing", lambda: reason)
     plan = networks.plan("cpu", **networks.CPU)
     engine, said = CpuEngine(SPEC, networks.weights_of(SPEC), plan), []
     assert profile(engine, [batch_of(2)], said.append) is None
     engine.close()
-    words = "--profile: cpu has no kernels, so the table of stages is all there is; measure kernels with"
-    assert said == [f"{words} --device cuda"]
+    assert said == [f"--profile: cpu has no kernels, so the table of stages is all there is; {remedy}"]
 
 
 def test_the_command_on_a_cpu(accel: Accel) -> None:

@@ -48,6 +48,24 @@ def test_a_full_device(tiny_path: Path, redirect: str) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("words", ["info --device cpu", "--help"])
+def test_a_full_stdout_of_a_command_that_prints(words: str) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "accel_cli", *words.split()],
+            cwd=ROOT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        b"Error: cannot write the output: No space left on device; free some space or send it elsewhere\n",
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_stderr_costs_no_rows(tiny_path: Path, tmp_path: Path) -> None:
     assert feed(tiny_path, f"2>/dev/full >{tmp_path}/out.tsv")[-1].split()[-1] == "0"
     assert len((tmp_path / "out.tsv").read_bytes().splitlines()) == 20000

@@ -21,7 +21,8 @@ from accel_cli.batches import Predictions
 from accel_cli.errors import OutputError
 from accel_cli.text.chunks import TextChunk
 from accel_cli.text.rows import FIELDS, TextFormatter
-from accel_cli.text.writers import opened_output, write_all
+from accel_cli.text.writers import claim, opened_output, write_all
+from accel_cli.train.folder import check_free
 
 LABELS = ("negative", "positive")
 LOGITS = np.array([[1.0, -1.0], [-0.25, 2.0], [0.5, 0.5]], dtype=np.float32)
@@ -186,7 +187,14 @@ def test_outputs_that_cannot_be(tmp_path: Path) -> None:
         tmp_path / "none" / "out.tsv"
     )
     assert "cannot write into" in refusal(tmp_path / "file" / "out.tsv")
-    assert "File name too long" in refusal(tmp_path / ("x" * 300))
+
+
+def test_a_name_that_is_too_long_is_known_before_anything_is_written(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 300)
+    with pytest.raises(OutputError, match=r"cannot write .*x: File name too long; name a shorter one"):
+        claim(str(path), True)
+    with pytest.raises(OutputError, match="File name too long; name a shorter one"):
+        check_free(path, True)
 
 
 def test_a_folder_that_comes_in_between(tmp_path: Path) -> None:

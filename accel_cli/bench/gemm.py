@@ -15,7 +15,7 @@ from accel_cli.cuda.errors import translated
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.engines.tiles import Tiles
 from accel_cli.engines.tuned import Product, numbers
-from accel_cli.errors import AccelError, UsageError
+from accel_cli.errors import AccelError
 from accel_cli.kernels.base import Runner
 from accel_cli.kernels.gemm_tiled import gemm_tiled
 from accel_cli.kernels.linear import linear
@@ -49,21 +49,14 @@ def run(
 ) -> GemmReport:
     """Check, then measure every program at every product on `device` ("cuda:N").
 
-    UsageError for a CPU; AccelError, before anything of a program is timed, if its result is wrong.
+    AccelError, before anything of a program is timed, if its result is wrong.
     """
-    gpu = gpu_of(device)
+    gpu = facts(index_of(device))
     ceiling = measure_ceiling(gpu.index)
     with cupy().cuda.Device(gpu.index), translated("measuring matrix products"):
         suite = _Suite(gpu, repeats, tell)
         rows = [row for product in products for row in suite.rows(product)]
     return GemmReport(device, ceiling, rows, gpu)
-
-
-def gpu_of(device: str) -> DeviceFacts:
-    """What is known of "cuda:N"; UsageError for a CPU."""
-    if device == "cpu":
-        raise UsageError("--suite gemm measures kernels on a GPU; name one with --device cuda:N")
-    return facts(index_of(device))
 
 
 def find_cublas(tell: Callable[[str], None]) -> bool:

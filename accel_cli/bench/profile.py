@@ -8,6 +8,7 @@ from typing import Any
 
 from accel_cli.batches import Batch
 from accel_cli.bench.measure import short
+from accel_cli.cuda.device import missing
 from accel_cli.cuda.stopwatch import Span
 from accel_cli.engines.base import Engine
 
@@ -58,7 +59,7 @@ def profile(engine: Engine, batches: Sequence[Batch], tell: Callable[[str], None
     if not engine.kernel_times(batches[0]):
         tell(
             f"--profile: {engine.plan.device} has no kernels, so the table of stages is all there is;"
-            " measure kernels with --device cuda"
+            f" {missing() or 'measure kernels with --device cuda'}"
         )
         return None
     measured = batches[:_MOST]

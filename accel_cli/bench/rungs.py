@@ -9,8 +9,9 @@ from pathlib import Path
 
 from accel_cli import resources
 from accel_cli.bench.ladder_inputs import KINDS
+from accel_cli.cuda.device import choose, choose_gpu
 from accel_cli.engines.base import Plan
-from accel_cli.engines.open import capability_of, device_for
+from accel_cli.engines.open import capability_of
 from accel_cli.engines.planner import make_plan
 from accel_cli.errors import DeviceError, UsageError
 from accel_cli.model.config import Config, load_config
@@ -77,9 +78,10 @@ def rungs(folder: Path, chosen: frozenset[int] | None, device: str) -> list[Rung
 
 def _rung(number: int, name: str, path: Path, device: str) -> Rung:
     config = load_config(path)
-    wanted = "auto" if config.plan.device == "cpu" else device
+    own = config.plan.device
+    wanted = own if device == "auto" or own == "cpu" else device
     try:
-        place = device_for(config.plan, wanted)
+        place = choose(wanted) if wanted in ("auto", "cpu") else choose_gpu(wanted, "it")
         capability = capability_of(place)
         plan = make_plan(
             config.model,

@@ -22,7 +22,7 @@ from accel_cli.bench.scaling_clock import LEAST, Clock
 from accel_cli.bench.scaling_report import Repeat, Row, ScalingReport
 from accel_cli.bench.text_files import TextFile, text_file
 from accel_cli.bench.text_suite import first_wrong, written_labels
-from accel_cli.cuda.device import facts, index_of
+from accel_cli.cuda.device import facts, index_of, missing
 from accel_cli.engines.open import plan_for
 from accel_cli.errors import AccelError, UsageError
 from accel_cli.model.config import Config
@@ -133,8 +133,8 @@ def _fleets(place: Path, devices: Sequence[str]) -> list[_Fleet]:
         units = [[one] for one in devices]
     if len(units) < 2:
         raise UsageError(
-            f"--device {','.join(devices)}: scaling is that of several devices; name them, as cuda:0,1 or"
-            " cuda:all, or say --device cpu --workers 2"
+            f"--device {','.join(devices)}: scaling is that of several devices;"
+            f" {missing() or 'name them, as cuda:0,1 or cuda:all'}, or say --device cpu --workers 2"
         )
     counts = [count for count in (1, 2, 4, 8, 16) if count < len(units)] + [len(units)]
     found = [

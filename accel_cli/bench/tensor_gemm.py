@@ -13,11 +13,11 @@ import numpy as np
 from accel_cli.batches import Doubles, Floats
 from accel_cli.bench.ceiling import CUBLAS, measure_ceiling, tf32
 from accel_cli.bench.device_clock import device_times
-from accel_cli.bench.gemm import find_cublas, gpu_of
+from accel_cli.bench.gemm import find_cublas
 from accel_cli.bench.gemm_report import GemmReport, GemmRow, beside_cublas
 from accel_cli.bench.operands import Matrices, poison
 from accel_cli.cuda.buffers import empty
-from accel_cli.cuda.device import DeviceFacts, cupy
+from accel_cli.cuda.device import DeviceFacts, cupy, facts, index_of
 from accel_cli.cuda.errors import translated
 from accel_cli.cuda.launcher import Launcher
 from accel_cli.engines.planner import HOPPER
@@ -60,12 +60,11 @@ def run(
 ) -> GemmReport:
     """Check, then measure every program at every product on `device` ("cuda:N"), in a precision of OPERANDS.
 
-    UsageError for another one, or for a CPU; AccelError, before anything of a program is timed, if its
-    result is wrong.
+    UsageError for another one; AccelError, before anything of a program is timed, if its result is wrong.
     """
     if precision not in OPERANDS:
         raise UsageError(f"--precision {precision}: products are measured in fp32, {', '.join(OPERANDS)}")
-    gpu = gpu_of(device)
+    gpu = facts(index_of(device))
     ceiling = measure_ceiling(gpu.index)
     with cupy().cuda.Device(gpu.index), translated("measuring matrix products"):
         suite = _Suite(gpu, precision, repeats, tell)

@@ -60,8 +60,6 @@ def tune(
     sgemm. `keep` is given each finding at once. UsageError where there is nothing to search; AccelError if
     a result is wrong before anything is timed.
     """
-    if device == "cpu":
-        raise UsageError("--device cpu: there is nothing to tune on a CPU; name a GPU with --device cuda:N")
     capability, free = capability_of(device), free_on(device)
     plan = make_plan(config.model, config.plan, device, capability=capability, free=free)
     tiled, sized = plan.gemm == "sgemm", bool(config.plan.batch and config.plan.streams)

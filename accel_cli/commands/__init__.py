@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import os
 import sys
@@ -29,6 +30,7 @@ COMMANDS = {
     "compile": "Compile the kernels of a plan ahead of time, for machines without a compiler.",
     "kernels": "Compile every kernel, without a GPU, and show what it takes.",
 }
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 HELP = {"help_option_names": ("-h", "--help")}  # of every command, in whatever way it is called
 
 
@@ -76,7 +78,7 @@ def main() -> NoReturn:
     except click.ClickException as error:
         error.show()
         code = error.exit_code
-    except (AccelError, OSError) as error:
+    except (AccelError, OSError, MemoryError) as error:
         if os.environ.get("ACCEL_DEBUG") == "1":
             raise
         code = complain(error)
@@ -85,9 +87,6 @@ def main() -> NoReturn:
     except SystemExit as leaving:
         # click swaps stdout and exits with 1 when its reader has gone; `accel --help | head -1` did well
         code = leaving.code or 0 if sys.stdout is stdout else 0
-    except MemoryError:
-        click.echo("Error: this machine's memory is full; use a smaller --batch", err=True)
-        code = 1
     _leave(code)
 
 
@@ -105,12 +104,21 @@ def show_warning(
         click.echo(f"accel: {message}" if own else f"{filename}:{lineno}: {message}", err=True)
 
 
-def complain(error: AccelError | OSError) -> int:
+def complain(error: AccelError | OSError | MemoryError) -> int:
     """Say what went wrong, in one line, and give the exit code."""
-    known = isinstance(error, AccelError)
     with contextlib.suppress(OSError):
-        click.echo(f"Error: {error}" if known else f"Error: {error}; --debug shows where", err=True)
+        click.echo(f"Error: {_said(error)}", err=True)
     return error.exit_code if isinstance(error, AccelError) else 1
+
+
+def _said(error: AccelError | OSError | MemoryError) -> str:
+    if isinstance(error, AccelError):
+        return str(error)
+    if isinstance(error, MemoryError):
+        return "this machine's memory is full; use a smaller --batch"
+    if error.errno in _FULL and error.filename is None:  # of a write: to stdout, or to a file of figures
+        return f"cannot write the output: {error.strerror}; free some space or send it elsewhere"
+    return f"{error}; --debug shows where"
 
 
 def _leave(code: Any) -> NoReturn:

@@ -35,7 +35,7 @@ from accel_cli.commands.bench_serve import SECONDS, drive, serve_options
 from accel_cli.commands.bench_shards import WORKERS, measure_shards, shards_options
 from accel_cli.commands.bench_text import measure_text, text_options
 from accel_cli.commands.options import configured, debug_option, model_and_devices, option, plan_options, say
-from accel_cli.cuda.device import choose, names_several
+from accel_cli.cuda.device import choose_gpu, names_several
 from accel_cli.errors import UsageError
 
 
@@ -162,10 +162,10 @@ def command(
         climb(Path(folder), rungs, sentences, repeats, device, only_peer(peers), pictures, end)
         return
     if mode is GEMM:
-        measure_products(choose(device), precision or "fp32", repeats, end)
+        measure_products(choose_gpu(device, mode.asked), precision or "fp32", repeats, end)
         return
     if suite in EXPERIMENTS:
-        measure_experiment(suite, choose(device), repeats, end)
+        measure_experiment(suite, choose_gpu(device, mode.asked), repeats, end)
         return
     plan = {"precision": precision, "batch": batch, "streams": streams}
     plan |= {"kernels": kernels, "kernel_debug": kernel_debug}

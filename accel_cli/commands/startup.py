@@ -77,7 +77,10 @@ def fresh_start(config: str, device: str, plan: dict[str, Any]) -> dict[str, Any
     if done.returncode > 0:
         raise SystemExit(done.returncode)  # it has said why
     if done.returncode:
-        raise StartupFailed(f"signal {-done.returncode} killed the process that was measured; run again")
+        raise StartupFailed(
+            f"signal {-done.returncode} killed the process that was measured; if it was 9, memory may have"
+            " been full: use a smaller --batch, or run again"
+        )
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
@@ -138,7 +141,7 @@ def main(now: float) -> None:
     warnings.showwarning = show_warning
     try:
         found = start(now=now, **json.loads(sys.argv[1]))
-    except (AccelError, OSError) as error:
+    except (AccelError, OSError, MemoryError) as error:
         if os.environ.get("ACCEL_DEBUG") == "1":
             raise
         sys.exit(complain(error))

@@ -12,10 +12,9 @@ from accel_cli.bench.elapsed import elapsed
 from accel_cli.bench.tune import tune
 from accel_cli.commands import HELP
 from accel_cli.commands.options import Real, configured, model_options, option, plan_options, say
-from accel_cli.cuda.device import facts, index_of
-from accel_cli.engines.open import device_for
+from accel_cli.cuda.device import choose_gpu, facts, index_of
 from accel_cli.engines.tuned import Tuned, load_tuned, numbers, own_file
-from accel_cli.errors import ConfigError, OutputError, UsageError
+from accel_cli.errors import ConfigError, OutputError
 from accel_cli.text.writers import beside
 
 
@@ -55,9 +54,7 @@ def command(
     accel tune --device cuda:1 --seconds 60 --batch 512
     """
     loaded = configured(config, precision=precision, batch=batch, streams=streams, kernels=kernels)
-    place = device_for(loaded.plan, device)
-    if place == "cpu":
-        raise UsageError("there is nothing to tune on a CPU; name a GPU with --device cuda:N")
+    place = choose_gpu(loaded.plan.device if device == "auto" else device, "accel tune")
     gpu = facts(index_of(place))
     path = Path(output) if output is not None else own_file(gpu)
     known = Tuned(gpu.name)

@@ -49,16 +49,16 @@ def missing() -> str | None:
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
-        return f"no NVIDIA driver is installed (libcuda.so.1 is missing): install one, {USE_CPU}"
+        return "no NVIDIA driver is installed (libcuda.so.1 is missing): install one"
     if importlib.util.find_spec("cupy") is None:
-        return f"CuPy is not installed: {INSTALL}, {USE_CPU}"
+        return f"CuPy is not installed: {INSTALL}"
     try:
         count = cupy().cuda.runtime.getDeviceCount()
     except DeviceError as error:
-        return f"{error}, {USE_CPU}"
+        return str(error)
     except Exception as error:
-        return f"the NVIDIA driver gives no device ({error}): update the driver, {USE_CPU}"
-    return None if count else f"the NVIDIA driver sees no device: check `nvidia-smi`, {USE_CPU}"
+        return f"the NVIDIA driver gives no device ({error}): update the driver"
+    return None if count else "the NVIDIA driver sees no device: check `nvidia-smi`"
 
 
 @contextmanager
@@ -105,13 +105,25 @@ def choose(device: str) -> str:
     if device == "auto":
         return "cpu" if reason else "cuda:0"
     if reason:
-        raise DeviceError(f"--device {device}: {reason}")
+        raise DeviceError(f"--device {device}: {reason}, {USE_CPU}")
     index = int(device.partition(":")[2] or 0)
     count = cupy().cuda.runtime.getDeviceCount()
     if index >= count:
         there = "is 1 device, cuda:0" if count == 1 else f"are {count} devices, cuda:0 to cuda:{count - 1}"
         raise DeviceError(f"--device {device}: there {there}")
     return f"cuda:{index}"
+
+
+def choose_gpu(device: str, what: str) -> str:
+    """`auto`, `cuda` or `cuda:N` as "cuda:N", for `what`, which no CPU can do.
+
+    UsageError for a CPU, DeviceError if the GPU is not there.
+    """
+    if known(device) == "cpu":
+        raise UsageError(f"--device cpu: {what} needs a GPU; name one with --device cuda:N")
+    if reason := missing():
+        raise DeviceError(f"{what} needs a GPU, and {reason}")
+    return choose("cuda" if device == "auto" else device)
 
 
 def index_of(device: str) -> int:
@@ -136,7 +148,8 @@ def facts(index: int) -> DeviceFacts:
     if found.capability < MINIMUM:
         have, least = (".".join(map(str, version)) for version in (found.capability, MINIMUM))
         raise DeviceError(
-            f"{found.name} has compute capability {have}, accel needs {least} or newer; {USE_CPU}"
+            f"{found.name} has compute capability {have}, accel needs {least} or newer; name another GPU"
+            f" with --device cuda:N, {USE_CPU}"
         )
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import select
@@ -41,9 +42,20 @@ def claim(path: str, overwrite: bool) -> Path:
         raise OutputError(f"{path} is a folder; name a file")
     if _is_special(path):
         raise OutputError(f"{path} is a pipe or a device, which cannot hold this output; name a file")
-    if os.path.exists(path) and not overwrite:
+    if is_there(path) and not overwrite:
         raise OutputError(f"{path} exists already; say --overwrite to replace it, or name another file")
     return Path(os.path.realpath(path))
+
+
+def is_there(path: str | Path) -> bool:
+    """Whether there is something at an output's path; OutputError if its name is too long for anything."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise OutputError(f"cannot write {path}: {error.strerror}; name a shorter one") from error
+        return False
+    return True
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from accel_cli.bench.device_clock import device_times
 from accel_cli.bench.elapsed import elapsed
 from accel_cli.bench.measure import Timing, short
 from accel_cli.bench.terminal import console, table
-from accel_cli.cuda.device import DeviceFacts, choose, cupy, facts, index_of
+from accel_cli.cuda.device import DeviceFacts, choose_gpu, cupy, facts, index_of
 from accel_cli.cuda.errors import translated
 from accel_cli.errors import AccelError
 from accel_cli.provenance import provenance
@@ -170,11 +170,10 @@ def show(document: dict[str, Any]) -> None:
 def main(path: str | None, overwrite: bool, device: str, repeats: int) -> None:
     """Measure fused_relu_add on a GPU."""
     try:
-        place = choose(device)
-        if place == "cpu" or not torch.cuda.is_available():
+        place = choose_gpu(device, "accel_cli.torch.bench")
+        if not torch.cuda.is_available():
             raise AccelError(
-                f"--device {device}: kernels are measured on a GPU, by a PyTorch that has CUDA; this one is"
-                f" {torch.__version__}"
+                f"--device {device}: this PyTorch ({torch.__version__}) has no CUDA; install one that has"
             )
         gpu = facts(index_of(place))
         if path is not None:

@@ -19,6 +19,7 @@ from accel_cli.model.golden import make_golden
 from accel_cli.model.weights import Tensors, load_weights, save_weights
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.text.vocabulary import load_vocabulary
+from accel_cli.text.writers import is_there
 
 SENTENCES = resources.WEIGHTS / "sentences.txt"
 _NOTE = "# Made by `accel train`; the folder may be moved. report.json says how good it is.\n"
@@ -26,7 +27,7 @@ _NOTE = "# Made by `accel train`; the folder may be moved. report.json says how 
 
 def check_free(path: Path, overwrite: bool, mark: str = MODEL_FILE, kind: str = "model") -> None:
     """Refuse a folder that exists; with `overwrite`, one that is neither empty nor has the file `mark`."""
-    if not path.exists():
+    if not is_there(path):
         return
     if not path.is_dir():
         raise OutputError(f"{path} is a file; name a folder")

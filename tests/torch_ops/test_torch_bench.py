@@ -12,6 +12,7 @@ import fake_cupy
 import fake_streams
 import pytest
 from click.testing import CliRunner
+from graphs import compiled_graphs
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 
@@ -44,17 +45,10 @@ def test_every_program_is_checked_and_timed() -> None:
 
 
 def test_all_types_and_shapes_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
-
-    def backend(graph: Any, inputs: Any) -> Any:
-        made.append(graph)
-        return graph.forward
-
-    compile_with = torch.compile
-    monkeypatch.setattr(torch, "compile", lambda call, **rest: compile_with(call, backend=backend, **rest))
+    graphs = compiled_graphs(monkeypatch)
     monkeypatch.setattr(bench, "_can_compile", lambda: True)
     bench.measure(torch.device("cpu"), 1, lambda message: None, [(8, 4), (8, 5), (8, 6), (8, 7)])
-    assert len(made) == 4 * 3
+    assert len(graphs) == 4 * 3
 
 
 def test_rates_count_the_passes_that_are_needed(cupy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,7 +72,7 @@ def test_what_is_wrong_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_command_writes_what_it_shows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(bench, "choose", lambda device: "cuda:0")
+    monkeypatch.setattr(bench, "choose_gpu", lambda device, what: "cuda:0")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch, "device", lambda place: "cpu")
     monkeypatch.setattr(torch.cuda, "device", fake_cupy.Device)
@@ -100,6 +94,12 @@ def test_the_command_writes_what_it_shows(monkeypatch: pytest.MonkeyPatch, tmp_p
 def test_a_cpu_is_not_measured() -> None:
     done = CliRunner().invoke(bench.main, ["--device", "cpu"])
     assert done.exit_code == 1
-    assert (
-        "--device cpu: kernels are measured on a GPU, by a PyTorch that has CUDA; this one is" in done.output
-    )
+    assert "--device cpu: accel_cli.torch.bench needs a GPU; name one with --device cuda:N" in done.output
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this PyTorch has CUDA")
+def test_a_pytorch_without_cuda_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "choose_gpu", lambda device, what: "cuda:0")
+    done = CliRunner().invoke(bench.main, [])
+    assert done.exit_code == 1
+    assert f"this PyTorch ({torch.__version__}) has no CUDA; install one that has" in done.output
