@@ -234,6 +234,19 @@ def test_a_server_that_cannot_start_says_why(tmp_path: Path) -> None:
         pass
 
 
+def resident(process: int) -> int | None:
+    """The bytes of memory of one process; None where the system does not say."""
+    status = Path(f"/proc/{process}/status")
+    lines = status.read_text("ascii").splitlines() if status.exists() else []
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmRSS")), None)
+
+
+def test_the_engine_s_memory_is_the_server_s(tiny_path: Path) -> None:
+    with serving(["--config", str(tiny_path), "--device", "cpu"]) as server:
+        own = resident(server._process.pid)
+        assert own is None or (server.memory() or 0) > 1.5 * own
+
+
 def test_a_server_is_stopped_whatever_happens(tiny_path: Path) -> None:
     with pytest.raises(KeyError), serving(["--config", str(tiny_path), "--device", "cpu"]) as server:
         raise KeyError

@@ -49,12 +49,12 @@ class Server:
         return found
 
     def memory(self) -> int | None:
-        """Bytes of memory that it holds now; None where the system does not say."""
+        """Bytes of memory that its processes hold now, added up; None where the system does not say."""
         try:
-            pages = Path(f"/proc/{self._process.pid}/statm").read_text("ascii").split()[1]
+            pages = sum(_pages(process) for process in _family(self._process.pid))
         except (OSError, IndexError):
             return None
-        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+        return pages * os.sysconf("SC_PAGE_SIZE")
 
     def _read(self) -> None:
         """Take the log as it comes, in large pieces: to read it by lines would cost the server's cores."""
@@ -88,6 +88,19 @@ class Server:
                 raise AccelError(f"the server ended with {code} before it could {what}: {last}")
             time.sleep(_PAUSE)
         raise AccelError(f"the server did not {what} within {_LOADING:.0f} s")
+
+
+def _family(process: int) -> list[int]:
+    """A process and those that it has started."""
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    return [
+        process,
+        *(int(child) for task in tasks for child in (task / "children").read_text("ascii").split()),
+    ]
+
+
+def _pages(process: int) -> int:
+    return int(Path(f"/proc/{process}/statm").read_text("ascii").split()[1])
 
 
 @contextmanager

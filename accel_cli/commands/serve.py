@@ -97,7 +97,6 @@ def command(
     The page at / is for people. SIGTERM: finish what is under way, then exit.
     """
     require_packages("accel serve")
-    from accel_cli.classifier import Classifier
     from accel_cli.engines.open import plan_for
     from accel_cli.serve.limits import limits_for
     from accel_cli.serve.logs import Log
@@ -122,8 +121,7 @@ def command(
     with listen(Address(host, port)) as listener:
         log = Log(layout, texts=log_texts)
         try:
-            kind = planned.device.partition(":")[0]
-            serve(Settings(loaded, kind, limits, lambda: Classifier(loaded, device), log, token), listener)
+            serve(Settings(loaded, planned.device, limits, log, token), listener)
         finally:
             log.close()
 

@@ -1,16 +1,20 @@
-"""The event loop's side of the queue: who is admitted, and who hears of an answer."""
+"""Who is admitted to the engine, who hears of an answer, and what the engine says of itself."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any
+import gc
+import warnings
 
 from accel_cli.batches import TextBatch
 from accel_cli.engines.base import Plan
+from accel_cli.errors import AccelError, AccelWarning
+from accel_cli.model.config import Config
 from accel_cli.serve.connection import ClientLeft, Connection
-from accel_cli.serve.jobs import Job, JobQueue
+from accel_cli.serve.dispatcher import Dispatcher
+from accel_cli.serve.engine_link import EngineLink
+from accel_cli.serve.engine_messages import Computed, Failed, Message, Ready, Warned
+from accel_cli.serve.jobs import Job
 from accel_cli.serve.limits import Limits
 from accel_cli.serve.logs import Log
 from accel_cli.serve.metrics import Metrics
@@ -20,19 +24,16 @@ from accel_cli.serve.status import FAILED, READY, Status
 
 
 class Batcher:
-    """Admits requests, queues them, and resolves their futures. All but the four calls of the worker
-    happens on the event loop, so nothing here needs a lock. `failure` is set when the engine is gone.
+    """Admits requests and waits for their answers. Everything happens on the event loop, so nothing here
+    needs a lock. `failure` is set when the engine is gone.
     """
 
-    def __init__(
-        self,
-        limits: Limits,
-        status: Status,
-        metrics: Metrics,
-        log: Log,
-    ) -> None:
-        self.queue = JobQueue(limits.queue_delay)
+    def __init__(self, limits: Limits, status: Status, metrics: Metrics, log: Log) -> None:
         self.plan: Plan | None = None
+        self._engine = EngineLink(self)
+        self._dispatcher = Dispatcher(
+            self._engine.compute, limits.max_batch_tokens, limits.queue_delay, metrics
+        )
         self._limits = limits
         self._status = status
         self._metrics = metrics
@@ -41,7 +42,16 @@ class Batcher:
         self.failure: asyncio.Future[None] = self._loop.create_future()
         self.inflight = 0
         self._arrived: list[Job] = []
-        metrics.watch_queue(self.queue.__len__, lambda: self.inflight)
+        metrics.watch_queue(self._dispatcher.__len__, lambda: self.inflight)
+
+    async def start(self, config: Config, device: str) -> None:
+        """Begin to load the model."""
+        process = await self._engine.start(config, device, self._limits.max_batch_tokens)
+        self._metrics.watch_engine(lambda: process)
+
+    def end(self) -> None:
+        """End the engine; if it is idle, it lets go of its device first."""
+        self._engine.end(kill=self.plan is None or self.inflight > 0)
 
     async def ask(self, texts: TextBatch, connection: Connection) -> Found:
         """What the model says of texts, unless the client leaves meanwhile. Raises Refusal or ClientLeft."""
@@ -76,54 +86,34 @@ class Batcher:
             )
 
     def _hand_over(self) -> None:
-        self.queue.put(self._arrived)
-        self._arrived = []
+        arrived, self._arrived = self._arrived, []
+        self._dispatcher.put(arrived)
 
-    # The worker's thread calls these.
-
-    def ready(self, plan: Plan) -> None:
-        """Requests can be taken from now on."""
-        self._later(self._set_ready, plan)
-
-    def done(self, jobs: Sequence[Job]) -> None:
-        """Resolve the futures of these jobs, all in one go."""
-        if jobs:
-            self._later(_resolve, jobs)
-
-    def failed(self, error: Exception) -> None:
-        """Nothing can be computed any more."""
-        self._later(self._set_failed, error)
-
-    def trouble(self, error: Exception) -> None:
-        """Log a batch that failed."""
-        self._log.event("error", "batch_failed", error=f"{type(error).__name__}: {error}")
-
-    def _later(self, call: Callable[..., None], *arguments: Any) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self._loop.call_soon_threadsafe(call, *arguments)
+    def heard(self, message: Message) -> None:
+        """What the engine says."""
+        if isinstance(message, Computed):
+            self._dispatcher.computed(message)
+        elif isinstance(message, Failed):
+            self._log.event("error", "batch_failed", error=message.error)
+            self._dispatcher.failed(message)
+        elif isinstance(message, Ready):
+            self._set_ready(message.plan)
+        elif isinstance(message, Warned):
+            warnings.warn(message.text, AccelWarning if message.own else UserWarning, stacklevel=2)
+        else:
+            self._set_failed(message.error)
 
     def _set_ready(self, plan: Plan) -> None:
+        gc.freeze()  # what is loaded stays: the collector need not look at it again and again
         self.plan = plan
+        self._dispatcher.open(plan)
         self._metrics.describe(plan)
         self._status.move(READY)
         self._log.event("info", "ready", plan=str(plan))
 
-    def _set_failed(self, error: Exception) -> None:
+    def _set_failed(self, error: AccelError) -> None:
         self._status.move(FAILED)
         self._hand_over()
-        for job in self.queue.clear():  # those that came after the worker had failed all others
-            if not job.future.done():
-                job.future.set_exception(self._status.refusal())
+        self._dispatcher.give_up()
         self._log.event("error", "failed", error=f"{type(error).__name__}: {error}")
         self.failure.set_exception(error)
-
-
-def _resolve(jobs: Sequence[Job]) -> None:
-    for job in jobs:
-        if job.future.done():
-            continue
-        if job.failure is not None:
-            job.future.set_exception(job.failure)
-        else:
-            predictions = job.parts[0].concatenate(job.parts)
-            job.future.set_result(Found(predictions, job.truncated, job.tokens, job.times))

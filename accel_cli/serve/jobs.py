@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from asyncio import Future
 from collections import deque
@@ -18,26 +17,22 @@ from accel_cli.serve.questions import Found, Times
 
 @dataclass(eq=False, slots=True)
 class Job:
-    """The texts of a request and what is known of them. Only the engine's thread changes it.
-
-    `future` belongs to the event loop; that it is cancelled means that nobody waits for it any more.
-    """
+    """The texts of a request and what is known of them. Whoever waits for the answer has `future`."""
 
     texts: TextBatch
     future: Future[Found]
     created: float = field(default_factory=time.perf_counter)
     taken: int = 0
-    parts: list[Predictions] = field(default_factory=list)
+    parts: dict[int, Predictions] = field(default_factory=dict)  # by their first text
     truncated: int = 0
     tokens: int = 0
     times: Times = field(default_factory=Times)
-    failure: Exception | None = None
     _ends: npt.NDArray[np.int64] | None = None
 
     @property
     def over(self) -> bool:
-        """Whether computing on makes no sense."""
-        return self.failure is not None or self.future.cancelled()
+        """Whether computing on makes no sense: it has failed, or nobody waits any more."""
+        return self.future.done()
 
     @property
     def ends(self) -> npt.NDArray[np.int64]:
@@ -49,6 +44,18 @@ class Job:
     def begin(self, line: int) -> int:
         """Where a line begins."""
         return int(self.ends[line - 1]) if line else 0
+
+    def resolve(self) -> None:
+        """Hand the answer over if it is whole and somebody waits for it."""
+        if self.over or sum(map(len, self.parts.values())) < len(self.texts):
+            return
+        parts = [self.parts[start] for start in sorted(self.parts)]
+        self.future.set_result(Found(parts[0].concatenate(parts), self.truncated, self.tokens, self.times))
+
+    def fail(self, error: Exception) -> None:
+        """Hand an error over if somebody waits."""
+        if not self.over:
+            self.future.set_exception(error)
 
 
 @dataclass(slots=True)
@@ -69,14 +76,9 @@ class Share:
         return whole if self.whole else whole[job.begin(self.start) : job.begin(self.stop)]
 
     @property
-    def last(self) -> bool:
-        """Whether the job is complete with them."""
-        return self.stop == len(self.job.texts)
-
-    @property
     def whole(self) -> bool:
         """Whether they are all of it."""
-        return self.start == 0 and self.last
+        return self.start == 0 and self.stop == len(self.job.texts)
 
 
 @dataclass(frozen=True)
@@ -88,65 +90,27 @@ class Room:
 
 
 class JobQueue:
-    """First come, first served. The event loop puts jobs in, the engine's thread takes batches out."""
+    """First come, first served."""
 
-    def __init__(self, delay: float = 0.0) -> None:
-        self._delay = delay
+    def __init__(self) -> None:
         self._jobs: deque[Job] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
 
     def __len__(self) -> int:
         """The texts that wait."""
-        with self._changed:
-            return self._waiting()
+        return sum(len(job.texts) - job.taken for job in self._jobs)
 
     def put(self, jobs: Sequence[Job]) -> None:
         """Let jobs wait."""
-        with self._changed:
-            self._jobs.extend(jobs)
-            self._changed.notify()
-
-    def close(self) -> None:
-        """End the waiting: what is in the queue can still be taken, and then nothing more."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify()
-
-    def take(self, room: Room, *, wait: bool) -> list[Share] | None:
-        """The next batch: whatever waits, within the room. None when the queue is closed and empty.
-
-        Without `wait`, an empty list when nothing is there.
-        """
-        with self._changed:
-            while wait and not self._jobs and not self._closed:
-                self._changed.wait()
-            if not self._jobs:
-                return None if self._closed else []
-            self._gather(room)
-            return self._fill(room)
+        self._jobs.extend(jobs)
 
     def clear(self) -> list[Job]:
         """Take out all jobs."""
-        with self._changed:
-            jobs = list(self._jobs)
-            self._jobs.clear()
-            return jobs
+        jobs = list(self._jobs)
+        self._jobs.clear()
+        return jobs
 
-    def _gather(self, room: Room) -> None:
-        """Give others the time to join that the delay allows."""
-        end = time.perf_counter() + self._delay
-        while self._delay and not self._closed and self._waiting() < room.texts:
-            left = end - time.perf_counter()
-            if left <= 0:
-                return
-            self._changed.wait(left)
-
-    def _waiting(self) -> int:
-        return sum(len(job.texts) - job.taken for job in self._jobs)
-
-    def _fill(self, room: Room) -> list[Share]:
-        """Shares from the front; a job that does not fit leaves its rest in front."""
+    def take(self, room: Room) -> list[Share]:
+        """Whatever waits, within the room, as a batch; a job that does not fit leaves its rest in front."""
         shares: list[Share] = []
         texts, size = room.texts, room.bytes
         while self._jobs and texts > 0 and size > 0:
@@ -159,7 +123,7 @@ class JobQueue:
             texts -= len(share)
             size -= len(share.text)
             shares.append(share)
-            if share.last:
+            if share.stop == len(job.texts):
                 self._jobs.popleft()
         return shares
 

@@ -67,6 +67,10 @@ class Metrics:
         self._queue.set_function(queue)
         self._inflight.set_function(inflight)
 
+    def watch_engine(self, process: Callable[[], int]) -> None:
+        """The number of the engine's process, whose memory and CPU time are told beside ours."""
+        ProcessCollector(namespace="accel_engine", pid=process, registry=self.registry)
+
     def watch_health(self, healthy: Callable[[], bool]) -> None:
         """Where the engine's health can be read."""
         self._healthy.set_function(lambda: float(healthy()))

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -15,8 +15,7 @@ from types import FrameType
 import uvicorn
 import uvloop
 
-from accel_cli.classifier import Classifier
-from accel_cli.errors import AccelError, UsageError
+from accel_cli.errors import UsageError
 from accel_cli.model.config import Config
 from accel_cli.serve.batcher import Batcher
 from accel_cli.serve.connection import bounded
@@ -27,10 +26,8 @@ from accel_cli.serve.metrics import Metrics
 from accel_cli.serve.routes import Routes
 from accel_cli.serve.shared import Shared
 from accel_cli.serve.status import DRAINING, Status
-from accel_cli.serve.worker import Worker
 
 _BACKLOG = 2048
-_CLOSING = 5.0  # seconds for the engine to let go of its device
 
 
 @dataclass(frozen=True)
@@ -43,12 +40,11 @@ class Address:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a server is started with. `device` is cpu or cuda, `load` gives the model."""
+    """What a server is started with. `device` is cpu or cuda:N."""
 
     config: Config
     device: str
     limits: Limits
-    load: Callable[[], Classifier]
     log: Log
     token: str | None = None
 
@@ -79,10 +75,10 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
     status, metrics = Status(), Metrics(settings.config.name)
     metrics.watch_health(lambda: status.healthy)
     batcher = Batcher(limits, status, metrics, log)
-    shared = Shared(settings.config, settings.device, limits, status, batcher, metrics, log, settings.token)
+    kind = settings.device.partition(":")[0]
+    shared = Shared(settings.config, kind, limits, status, batcher, metrics, log, settings.token)
     door = Door(Routes(shared), metrics, log, settings.token)
     server = _Server(door, limits, status, metrics, log)
-    worker = Worker(settings.load, batcher.queue, batcher, metrics, limits.max_batch_tokens)
 
     def stop(failed: asyncio.Future[None]) -> None:
         """The engine is gone: say so for a while if there was one, then leave."""
@@ -92,15 +88,12 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
     batcher.failure.add_done_callback(stop)
     host, port = listener.getsockname()[:2]
     log.event("info", "listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
-    worker.start()
+    await batcher.start(settings.config, settings.device)
     with _forwarded(log):
         await server.serve(sockets=[listener])
-    batcher.queue.close()
+    batcher.end()
     if batcher.failure.done():
-        error = batcher.failure.exception()
-        raise error if isinstance(error, AccelError) else AccelError(f"the engine failed: {error!r}")
-    if batcher.plan and not batcher.inflight:
-        worker.join(_CLOSING)
+        batcher.failure.result()
     log.event("info", "stopped")
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import threading
 import time
-import traceback
 import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,13 +17,9 @@ from accel_cli.pipeline import Summary
 from accel_cli.shards.job import Job
 from accel_cli.shards.lock import Lock
 from accel_cli.shards.worker import Draft, ShardWorker
+from accel_cli.spawn import known, settle_in
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # blocked when a worker process starts
 _TURN = 0.1  # seconds between two messages of progress
-
-
-class WorkerError(AccelError):
-    """A worker failed in a way that was not foreseen."""
 
 
 @dataclass(frozen=True)
@@ -76,9 +70,7 @@ Message = Loaded | Progressed | Written | Finished | Warned | Failed
 
 def work(job: Job, device: str, connection: Connection[Any, Any], lock: Lock) -> None:
     """Do shards until the connection ends, or the parent does. The lock is held for as long."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for the parent, which ends us
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    settle_in(signal.SIGINT)  # a terminal's Ctrl-C is for the parent, which ends us
     warnings.showwarning = lambda message, category, *_, **__: _say(
         connection, Warned(str(message), issubclass(category, AccelWarning))
     )
@@ -87,7 +79,7 @@ def work(job: Job, device: str, connection: Connection[Any, Any], lock: Lock) ->
             _say(connection, Loaded(worker.plan))
             _serve(worker, connection)
     except Exception as error:
-        _say(connection, Failed(_known(error)))
+        _say(connection, Failed(known(error)))
     connection.close()
     os._exit(0)  # the interpreter's own way out prints a storm of tracebacks after a CUDA error
 
@@ -113,17 +105,8 @@ def _finish(draft: Draft, connection: Connection[Any, Any]) -> None:
     try:
         _say(connection, Finished(draft.finish()))
     except Exception as error:
-        _say(connection, Failed(_known(error), syncing=True))
+        _say(connection, Failed(known(error), syncing=True))
         os._exit(0)
-
-
-def _known(error: Exception) -> AccelError:
-    """An error as the parent knows it."""
-    if isinstance(error, AccelError):
-        return error
-    if os.environ.get("ACCEL_DEBUG") == "1":
-        traceback.print_exception(error)
-    return WorkerError(f"{type(error).__name__}: {error}")
 
 
 _SAYING = threading.Lock()  # warnings come from any thread
@@ -149,10 +132,3 @@ class _Reporter:
         if (now := time.monotonic()) >= self._next:
             _say(self._connection, Progressed(sentences, read))
             self._next = now + _TURN
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-    os._exit(1)

@@ -108,7 +108,8 @@ def running(
     """
     line = list(command("serve", "--device", "cpu", "--port", "0", "--log", "json", *arguments))
     if spoiled:
-        line[1:3] = [str(Path(__file__).with_name("spoiled_engine.py")), spoiled]
+        line[1:3] = [str(Path(__file__).with_name("spoiled_engine.py"))]
+        environment["SPOILED"] = spoiled
     if prelude:
         line[1:3] = ["-c", f"{prelude}\nfrom accel_cli import commands; commands.main()"]
     process = subprocess.Popen(

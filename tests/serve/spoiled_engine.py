@@ -1,6 +1,5 @@
-"""`accel` with an engine that does not behave: `python spoiled_engine.py KIND serve ...`.
+"""`accel` with an engine that does not behave, in the way that the environment names as SPOILED:
 
-KIND is one of:
   gated   a batch is computed once the file $GATE exists; each one that starts is a line in $GATE.begun
   closed  the model is loaded once the file $GATE exists
   lost    the device is lost by a batch with the word w5
@@ -8,23 +7,27 @@ KIND is one of:
   worse   a batch with the word w5 fails, and else the device is lost by one with the word w6
   full    a batch of several sentences does not fit the device's memory
   broken  the model cannot be loaded
+  killed  the engine's process dies of a batch with the word w5
+
+The engine's process imports this module again, and so spoils its own engine.
 """
 
 from __future__ import annotations
 
 import os
-import sys
+import signal
 import time
 from pathlib import Path
 from typing import Any
 
-from accel_cli import classifier, commands
+from accel_cli import commands
 from accel_cli.batches import Batch
+from accel_cli.classifier import Classifier
 from accel_cli.cuda.errors import DeviceFull, DeviceLost
 from accel_cli.errors import DeviceError, WeightsError
+from accel_cli.serve import engine_process
 
-KIND = sys.argv.pop(1)
-Sound = classifier.Classifier
+KIND = os.environ["SPOILED"]
 
 
 def wait_for_gate() -> None:
@@ -51,6 +54,8 @@ class Spoiled:
             wait_for_gate()
         if KIND == "lost" and triggered:
             raise DeviceLost("CUDA failed while running a batch: an illegal address; start accel again")
+        if KIND == "killed" and triggered:
+            os.kill(os.getpid(), signal.SIGKILL)
         if KIND in ("faulty", "worse") and triggered:
             raise DeviceError("the model computed NaN or infinity")
         if KIND == "worse" and self._other in batch.ids:
@@ -60,7 +65,7 @@ class Spoiled:
         return self._sound.submit(batch)
 
 
-class SpoiledClassifier(Sound):
+class SpoiledClassifier(Classifier):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         if KIND == "closed":
             wait_for_gate()
@@ -74,21 +79,14 @@ class SpoiledClassifier(Sound):
         self.engine = Spoiled(self._sound, words[b"w5"], words[b"w6"])
 
 
-def warm_up_first(sound: Any) -> Any:
-    """The warm-up is left alone."""
-    from accel_cli.serve import worker
+def warm_up(made: Any) -> None:
+    """As it is: the engine is spoiled afterwards."""
+    sound_warm_up(made)
+    made.spoil()
 
-    warm_up = worker.warm_up
 
-    def then_spoil(made: Any) -> None:
-        warm_up(made)
-        made.spoil()
-
-    worker.warm_up = then_spoil
-    return sound
-
+sound_warm_up, engine_process.warm_up = engine_process.warm_up, warm_up
+engine_process.Classifier = SpoiledClassifier  # type: ignore[misc]
 
 if __name__ == "__main__":
-    classifier.Classifier = SpoiledClassifier  # type: ignore[misc]
-    warm_up_first(None)
     commands.main()

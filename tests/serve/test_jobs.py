@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from asyncio import Future, new_event_loop
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accel_cli.batches import TextBatch
+from accel_cli.batches import Predictions, TextBatch
 from accel_cli.serve.jobs import Job, JobQueue, Room
-from serve.processes import PATIENCE
 
 PLENTY = Room(1000, 1_000_000)
 MakeJob = Callable[..., Job]
@@ -35,9 +34,8 @@ def sizes(shares: Any) -> list[int]:
     return [len(share) for share in shares]
 
 
-def take(queue: JobQueue, room: Room = PLENTY) -> list[int] | None:
-    shares = queue.take(room, wait=False)
-    return None if shares is None else sizes(shares)
+def take(queue: JobQueue, room: Room = PLENTY) -> list[int]:
+    return sizes(queue.take(room))
 
 
 def test_all_that_waits_is_taken(job: MakeJob) -> None:
@@ -53,9 +51,8 @@ def test_a_large_job_is_cut_and_keeps_its_place(job: MakeJob) -> None:
     queue = JobQueue()
     large = job(25)
     queue.put([job(4), large, job(1)])
-    shares = queue.take(Room(10, 1000), wait=False)
-    assert shares is not None
-    assert [(share.start, share.stop, share.last) for share in shares] == [(0, 4, True), (0, 6, False)]
+    shares = queue.take(Room(10, 1000))
+    assert [(share.start, share.stop, share.whole) for share in shares] == [(0, 4, True), (0, 6, False)]
     assert take(queue, Room(10, 1000)) == [10]
     assert take(queue, Room(10, 1000)) == [9, 1]
     assert large.taken == 25
@@ -73,41 +70,24 @@ def test_nobody_waits_for_it_any_more(job: MakeJob) -> None:
     queue = JobQueue()
     gone, failed = job(2), job(2)
     gone.future.cancel()
-    failed.failure = ValueError()
+    failed.fail(ValueError())
+    failed.fail(KeyError())  # only the first one is heard
+    assert isinstance(failed.future.exception(), ValueError)
     queue.put([gone, failed, job(1)])
     assert take(queue) == [1]
     queue.put([gone])
     assert take(queue) == []
 
 
-def test_closing(job: MakeJob) -> None:
-    queue = JobQueue()
-    queue.put([job(1)])
-    queue.close()
-    assert take(queue) == [1]
-    assert take(queue) is None
-    assert queue.take(PLENTY, wait=True) is None
-
-
-def test_waiting(job: MakeJob) -> None:
-    queue = JobQueue()
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(sizes(queue.take(PLENTY, wait=True))))
-    thread.start()
-    queue.put([job(2)])
-    thread.join(PATIENCE)
-    assert found == [[2]]
-
-
-def test_a_delay_lets_others_join(job: MakeJob) -> None:
-    queue = JobQueue(delay=PATIENCE)
-    queue.put([job(2)])
-    found: list[Any] = []
-    thread = threading.Thread(target=lambda: found.append(sizes(queue.take(Room(4, 1000), wait=True))))
-    thread.start()
-    queue.put([job(2)])  # now the batch is full, and nobody waits on
-    thread.join(PATIENCE)
-    assert found == [[2, 2]]
+def test_an_answer_is_whole_when_all_parts_are_there(job: MakeJob) -> None:
+    whole = job(5)
+    rows = [Predictions.from_logits(np.array(part, np.float32)) for part in ([[0, 1]] * 2, [[2, 3]] * 3)]
+    whole.parts[2] = rows[1]  # the first part had to be tried again
+    whole.resolve()
+    assert not whole.over
+    whole.parts[0] = rows[0]
+    whole.resolve()
+    assert whole.future.result().predictions.logits.tolist() == [[0, 1]] * 2 + [[2, 3]] * 3
 
 
 def test_clearing(job: MakeJob) -> None:
@@ -129,7 +109,7 @@ def test_every_text_is_taken_once_and_in_order(jobs: list[list[int]], texts: int
     queue.put(made)
     taken: list[tuple[Job, int]] = []
     text = b""
-    while shares := queue.take(Room(texts, size), wait=False):
+    while shares := queue.take(Room(texts, size)):
         assert 0 < sum(sizes(shares)) <= texts
         held = [len(line) for share in shares for line in share.text.splitlines(keepends=True)]
         assert len(held) == sum(sizes(shares))

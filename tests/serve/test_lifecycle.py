@@ -137,6 +137,33 @@ def test_a_lost_device(tiny_path: Path) -> None:
         assert server.lines[-1].startswith("Error: CUDA failed while running a batch")
 
 
+def test_an_engine_that_is_killed(tiny_path: Path) -> None:
+    """As by a system without memory."""
+    with running(tiny_path, spoiled="killed") as server:
+        failed = server.predict([["good"], ["w5"]])
+        assert (failed.status_code, failed.json()["error_type"]) == (500, "backend")
+        assert server.get("/health").status_code == 503
+        assert server.code() == 1
+        assert "the engine's process was ended by signal 9 (Killed); start accel again" in server.lines[-1]
+
+
+def test_the_engine_ends_with_the_server(tiny_path: Path) -> None:
+    with running(tiny_path) as server:
+        [engine] = engines(server.process.pid)
+        assert server.metric("accel_engine_process_resident_memory_bytes") > 1 << 20
+        server.process.kill()
+        server.code()
+        until(lambda: not Path(f"/proc/{engine}").exists())
+
+
+def engines(process: int) -> list[int]:
+    """The processes that a server has started, the one that counts shared resources left out."""
+    found = []
+    for task in Path(f"/proc/{process}/task").iterdir():
+        found += map(int, (task / "children").read_text("ascii").split())
+    return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
 def code_of(server: Running, text: str) -> int:
     """The status of one request; 0 if the server has left already."""
     try:

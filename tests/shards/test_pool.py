@@ -12,13 +12,14 @@ import pytest
 from accel_cli.errors import AccelError, AccelWarning, DeviceError, InputError
 from accel_cli.pipeline import Summary
 from accel_cli.shards import processes
-from accel_cli.shards.child import Failed, Finished, Loaded, Progressed, Warned, WorkerError, Written
+from accel_cli.shards.child import Failed, Finished, Loaded, Progressed, Warned, Written
 from accel_cli.shards.folder import OutputFolder
 from accel_cli.shards.job import Job
 from accel_cli.shards.process import WorkerProcess
 from accel_cli.shards.processes import WorkersFailed, run_processes
 from accel_cli.shards.shard import Shard
 from accel_cli.shards.tally import Tally
+from accel_cli.spawn import UnforeseenError
 
 SHARDS = [Shard(number, f"{number}.txt") for number in range(6)]
 DIES = None  # instead of a message
@@ -106,7 +107,7 @@ def test_two_workers_on_one_device(play: Play) -> None:
     assert len(tally.written) == 6
 
 
-@pytest.mark.parametrize("failure", [DIES, Failed(DeviceError("lost")), Failed(WorkerError("bug"))])
+@pytest.mark.parametrize("failure", [DIES, Failed(DeviceError("lost")), Failed(UnforeseenError("bug"))])
 @pytest.mark.filterwarnings("ignore::accel_cli.errors.AccelWarning")
 def test_a_shard_is_tried_once_more_elsewhere_after_the_rest(play: Play, failure: Any) -> None:
     first = True
@@ -178,7 +179,7 @@ def test_the_next_shard_comes_while_a_part_is_synced(play: Play) -> None:
 @pytest.mark.parametrize("syncing", [False, True])
 def test_of_two_shards_of_a_lost_worker_one_is_to_blame(play: Play, syncing: bool) -> None:
     """The one that was classified, if it is not said that it was the other; that one is as new."""
-    lost = [Failed(WorkerError("bug"), syncing=True) if syncing else DIES]
+    lost = [Failed(UnforeseenError("bug"), syncing=True) if syncing else DIES]
     seen: set[int] = set()
 
     def say(device: str, number: int) -> Sequence[Any]:
