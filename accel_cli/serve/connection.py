@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
@@ -22,6 +24,7 @@ _PIPELINED = 64  # requests that may wait on one connection
 _LINE = 32  # bytes that a line of a header costs besides its own, as HTTP/2 reckons
 _OVERHEAD = 8  # bytes on the wire for each byte of a body: chunks may be small, but not all of them
 _SLOW_READER = 30.0  # seconds
+_CORK = getattr(socket, "TCP_CORK", None)  # where the system has it
 _LEAVING = 5.0  # seconds in which a closed connection's last bytes must be read
 
 
@@ -134,6 +137,21 @@ class Connection(HttpToolsProtocol):
         """End the parsing; the parser passes it on as an error of its own."""
         self._refusal = status, message
         raise ValueError(message)
+
+    # What is answered
+
+    def cork(self) -> None:
+        """Keep what is written: uvicorn writes an answer in two pieces, and each would wake the client."""
+        self._set_cork(1)
+
+    def uncork(self) -> None:
+        """Send it."""
+        self._set_cork(0)
+
+    def _set_cork(self, value: int) -> None:
+        if _CORK is not None:
+            with suppress(OSError):  # the connection is closed
+                self.transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, _CORK, value)
 
     # How it ends
 

@@ -64,8 +64,12 @@ class Visit:
         ]
         if lingers:
             headers.append((b"connection", b"close"))
-        await self._send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await self._send({"type": "http.response.body", "body": reply.body, "more_body": lingers})
+        self.connection.cork()
+        try:
+            await self._send({"type": "http.response.start", "status": reply.status, "headers": headers})
+            await self._send({"type": "http.response.body", "body": reply.body, "more_body": lingers})
+        finally:
+            self.connection.uncork()
         if lingers:
             with suppress(asyncio.TimeoutError, TimeoutError, asyncio.CancelledError):
                 await asyncio.wait_for(self._discard(), _LINGER)

@@ -42,6 +42,17 @@ def check_alive(server: Running) -> None:
     assert server.predict("good").status_code == 200
 
 
+@pytest.mark.skipif(not hasattr(socket, "TCP_CORK"), reason="this system sends what is written at once")
+def test_head_and_body_of_an_answer_come_together(strict: Running) -> None:
+    length = b"content-length: %d" % len(ASKED)
+    with strict.connect() as connection:
+        for _ in range(20):
+            connection.sendall(post(length, body=ASKED))
+            answered = connection.recv(1 << 16)
+            assert answered.startswith(b"HTTP/1.1 200 ")
+            assert answered.endswith(b"}]")
+
+
 def test_a_slow_header_is_ended(strict: Running) -> None:
     for sent in (b"", b"GET /hea", b"GET /health HTTP/1.1\r\nhost: x\r\nx-slow: 1"):
         assert answer(strict, sent) == (408, "the header was not whole in time")
