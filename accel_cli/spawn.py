@@ -8,11 +8,13 @@ import signal
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import Any
 
-from accel_cli.errors import AccelError
+from accel_cli.errors import AccelError, AccelWarning
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 PATIENCE = 5.0  # seconds that a process has to end
@@ -21,6 +23,14 @@ _SPAWN = multiprocessing.get_context("spawn")
 
 class UnforeseenError(AccelError):
     """A process of ours failed in a way that was not foreseen."""
+
+
+@dataclass(frozen=True)
+class Warned:
+    """Something that the user should know."""
+
+    text: str
+    own: bool  # whether it is an AccelWarning
 
 
 class Child:
@@ -43,11 +53,15 @@ class Child:
         code = self._process.exitcode
         if code is not None and code < 0:
             return f"was ended by signal {-code} ({signal.strsignal(-code)})"
-        return f"ended with exit code {code}"
+        return "does not answer" if code is None else f"ended with exit code {code}"
 
     def terminate(self) -> None:
         """Ask it to end at once."""
         self._process.terminate()
+
+    def kill(self) -> None:
+        """End it at once."""
+        self._process.kill()
 
     def wait(self, until: float) -> None:
         """Until it has ended; from the time `until` (of time.monotonic) on, it is killed."""
@@ -62,6 +76,13 @@ def settle_in(*ignored: signal.Signals) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def pass_warnings_on(say: Callable[[Warned], None]) -> None:
+    """In such a process: the parent shows the warnings, of any thread."""
+    warnings.showwarning = lambda message, category, *_, **__: say(
+        Warned(str(message), issubclass(category, AccelWarning))
+    )
 
 
 def known(error: Exception) -> AccelError:

@@ -97,33 +97,35 @@ def command(
     The page at / is for people. SIGTERM: finish what is under way, then exit.
     """
     require_packages("accel serve")
-    from accel_cli.engines.open import plan_for
+    from accel_cli.serve.engine_link import EngineLink
     from accel_cli.serve.limits import limits_for
     from accel_cli.serve.logs import Log
     from accel_cli.serve.server import Address, Settings, listen, serve
 
     loaded = configured(config, **plan)
-    planned = plan_for(loaded, device)
-    limits = limits_for(
-        loaded.model,
-        planned,
-        max_inflight=max_inflight,
-        max_batch_tokens=max_batch_tokens,
-        max_client_batch=max_client_batch,
-        max_body_bytes=max_body_bytes,
-        queue_delay=max_queue_delay_us / 1e6,
-        header_timeout=header_seconds,
-        body_timeout=body_seconds,
-        idle_timeout=idle_seconds,
-        drain_timeout=drain_seconds,
-    )
-    token = _token(token_file) if token_file else None
-    with listen(Address(host, port)) as listener:
-        log = Log(layout, texts=log_texts)
-        try:
-            serve(Settings(loaded, planned.device, limits, log, token), listener)
-        finally:
-            log.close()
+    with EngineLink(loaded, device) as engine:
+        planned = engine.plan()
+        limits = limits_for(
+            loaded.model,
+            planned,
+            max_inflight=max_inflight,
+            max_batch_tokens=max_batch_tokens,
+            max_client_batch=max_client_batch,
+            max_body_bytes=max_body_bytes,
+            queue_delay=max_queue_delay_us / 1e6,
+            header_timeout=header_seconds,
+            body_timeout=body_seconds,
+            idle_timeout=idle_seconds,
+            drain_timeout=drain_seconds,
+        )
+        token = _token(token_file) if token_file else None
+        with listen(Address(host, port)) as listener:
+            log = Log(layout, texts=log_texts)
+            try:
+                kind = planned.device.partition(":")[0]
+                serve(Settings(loaded, kind, engine, limits, log, token), listener)
+            finally:
+                log.close()
 
 
 def require_packages(what: str) -> None:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import warnings
 
 from accel_cli.batches import TextBatch
 from accel_cli.engines.base import Plan
-from accel_cli.errors import AccelError, AccelWarning
-from accel_cli.model.config import Config
+from accel_cli.errors import AccelError
 from accel_cli.serve.connection import ClientLeft, Connection
 from accel_cli.serve.dispatcher import Dispatcher
 from accel_cli.serve.engine_link import EngineLink
-from accel_cli.serve.engine_messages import Computed, Failed, Message, Ready, Warned
+from accel_cli.serve.engine_messages import Computed, Failed, Gone, Message, Ready
 from accel_cli.serve.jobs import Job
 from accel_cli.serve.limits import Limits
 from accel_cli.serve.logs import Log
@@ -21,6 +19,7 @@ from accel_cli.serve.metrics import Metrics
 from accel_cli.serve.questions import Found
 from accel_cli.serve.refusals import overloaded
 from accel_cli.serve.status import FAILED, READY, Status
+from accel_cli.spawn import Warned
 
 
 class Batcher:
@@ -28,12 +27,12 @@ class Batcher:
     needs a lock. `failure` is set when the engine is gone.
     """
 
-    def __init__(self, limits: Limits, status: Status, metrics: Metrics, log: Log) -> None:
+    def __init__(
+        self, engine: EngineLink, limits: Limits, status: Status, metrics: Metrics, log: Log
+    ) -> None:
         self.plan: Plan | None = None
-        self._engine = EngineLink(self)
-        self._dispatcher = Dispatcher(
-            self._engine.compute, limits.max_batch_tokens, limits.queue_delay, metrics
-        )
+        self._engine = engine
+        self._dispatcher = Dispatcher(engine.compute, limits.max_batch_tokens, limits.queue_delay, metrics)
         self._limits = limits
         self._status = status
         self._metrics = metrics
@@ -43,15 +42,15 @@ class Batcher:
         self.inflight = 0
         self._arrived: list[Job] = []
         metrics.watch_queue(self._dispatcher.__len__, lambda: self.inflight)
+        metrics.watch_engine(engine.process)
 
-    async def start(self, config: Config, device: str) -> None:
-        """Begin to load the model."""
-        process = await self._engine.start(config, device, self._limits.max_batch_tokens)
-        self._metrics.watch_engine(lambda: process)
+    async def connect(self) -> None:
+        """Hear from the engine, which loads the model."""
+        await self._engine.connect(self)
 
     def end(self) -> None:
         """End the engine; if it is idle, it lets go of its device first."""
-        self._engine.end(kill=self.plan is None or self.inflight > 0)
+        self._engine.end(kill=self.plan is None or self._dispatcher.busy)
 
     async def ask(self, texts: TextBatch, connection: Connection) -> Found:
         """What the model says of texts, unless the client leaves meanwhile. Raises Refusal or ClientLeft."""
@@ -97,19 +96,19 @@ class Batcher:
             self._log.event("error", "batch_failed", error=message.error)
             self._dispatcher.failed(message)
         elif isinstance(message, Ready):
-            self._set_ready(message.plan)
+            self._set_ready(message)
         elif isinstance(message, Warned):
-            warnings.warn(message.text, AccelWarning if message.own else UserWarning, stacklevel=2)
-        else:
+            self._log.event("warning", "engine", message=message.text)
+        elif isinstance(message, Gone):
             self._set_failed(message.error)
 
-    def _set_ready(self, plan: Plan) -> None:
+    def _set_ready(self, ready: Ready) -> None:
         gc.freeze()  # what is loaded stays: the collector need not look at it again and again
-        self.plan = plan
-        self._dispatcher.open(plan)
-        self._metrics.describe(plan)
+        self.plan = ready.plan
+        self._dispatcher.open(ready)
+        self._metrics.describe(ready.plan)
         self._status.move(READY)
-        self._log.event("info", "ready", plan=str(plan))
+        self._log.event("info", "ready", plan=str(ready.plan))
 
     def _set_failed(self, error: AccelError) -> None:
         self._status.move(FAILED)

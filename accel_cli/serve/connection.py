@@ -149,8 +149,8 @@ class Connection(HttpToolsProtocol):
         self._set_cork(0)
 
     def _set_cork(self, value: int) -> None:
-        if _CORK is not None:
-            with suppress(OSError):  # the connection is closed
+        if _CORK is not None and not self.lost:
+            with suppress(OSError, ValueError):  # it is lost all the same
                 self.transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, _CORK, value)
 
     # How it ends

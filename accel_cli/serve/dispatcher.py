@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -11,9 +10,7 @@ from itertools import islice
 import numpy as np
 
 from accel_cli.batches import Predictions, TextBatch
-from accel_cli.engines.base import Plan
-from accel_cli.serve.engine_messages import Computed, Failed
-from accel_cli.serve.engine_process import depth
+from accel_cli.serve.engine_messages import Computed, Failed, Ready
 from accel_cli.serve.jobs import Job, JobQueue, Room, Share
 from accel_cli.serve.metrics import Metrics
 from accel_cli.serve.refusals import Refusal
@@ -29,37 +26,44 @@ class Dispatcher:
     """
 
     def __init__(
-        self, compute: Callable[[TextBatch], None], max_batch_tokens: int, delay: float, metrics: Metrics
+        self, compute: Callable[[TextBatch, int], None], max_batch_tokens: int, delay: float, metrics: Metrics
     ) -> None:
-        self.queue = JobQueue()
         self._compute = compute
-        self._bytes = max_batch_tokens * _BYTES_A_TOKEN
+        self._tokens = max_batch_tokens
         self._delay = delay
         self._metrics = metrics
-        self._most = 0  # batches with the engine, the one that waits there included
+        self._queue = JobQueue()
         self._room = Room(0, 0)
+        self._depth = 0  # batches that the engine computes at once
         self._under_way: deque[list[Share]] = deque()
         self._again: deque[Share] = deque()  # of batches that failed
+        self._retrying = False  # the batch under way is one of these
         self._timer: asyncio.TimerHandle | None = None
+        self._waited = False  # long enough for others to join
 
     def __len__(self) -> int:
         """The texts that wait, those that are with the engine already included."""
-        waiting = [*islice(self._under_way, max(self._most - 1, 0), None), self._again]
-        return len(self.queue) + sum(len(share) for shares in waiting for share in shares)
+        waiting = [*islice(self._under_way, self._depth, None), self._again]
+        return len(self._queue) + sum(len(share) for shares in waiting for share in shares)
 
-    def open(self, plan: Plan) -> None:
+    @property
+    def busy(self) -> bool:
+        """Whether the engine computes something."""
+        return bool(self._under_way)
+
+    def open(self, ready: Ready) -> None:
         """The engine takes batches from now on."""
-        self._room = Room(plan.batch, self._bytes)
-        self._most = depth(plan.device, plan.streams) + 1
+        self._room = Room(ready.plan.batch, self._tokens * _BYTES_A_TOKEN)
+        self._depth = ready.depth
 
     def put(self, jobs: Sequence[Job]) -> None:
         """Have jobs computed, each in its turn."""
-        self.queue.put(jobs)
+        self._queue.put(jobs)
         self._fill()
 
     def computed(self, message: Computed) -> None:
         """The oldest batch is there: every job of it gets its rows."""
-        shares, found = self._under_way.popleft(), message.found
+        shares, found = self._take_off(), message.found
         self._fill()  # first: the engine need not wait until the answers are written
         starts = np.cumsum([0, *map(len, shares)])[:-1]
         truncated, tokens = (
@@ -72,13 +76,15 @@ class Dispatcher:
             job.parts[share.start] = Predictions(found.logits[rows], found.scores[rows], found.labels[rows])
             job.truncated += cut
             job.tokens += words
+            if not share.start:
+                job.times.queue = message.begin - job.created
             job.times.tokenization += message.tokenization
             job.times.inference += message.inference
             job.resolve()
 
     def failed(self, message: Failed) -> None:
         """The oldest batch failed: try each job of it alone, so that only the guilty one fails."""
-        shares = self._under_way.popleft()
+        shares = self._take_off()
         if message.full:
             self._metrics.oom_retries.inc()
         if len(shares) == 1:
@@ -89,47 +95,60 @@ class Dispatcher:
 
     def give_up(self) -> None:
         """The engine is gone: fail whatever is under way or waits."""
+        self._depth = 0
+        self._stop_timer()
         shares = [share for batch in self._under_way for share in batch] + list(self._again)
-        for job in [*(share.job for share in shares), *self.queue.clear()]:
+        for job in [*(share.job for share in shares), *self._queue.clear()]:
             job.fail(Refusal(500, "backend", "the device failed; the server stops"))
         self._under_way.clear()
         self._again.clear()
-        self._most = 0
+
+    def _take_off(self) -> list[Share]:
+        self._retrying = False
+        return self._under_way.popleft()
 
     def _fill(self) -> None:
         """Give the engine what it can take now."""
-        while len(self._under_way) < self._most and not self._others_may_join():
+        while len(self._under_way) < self._most() and not self._others_may_join():
             if not (shares := self._next()):
                 return
             self._send(shares)
 
+    def _most(self) -> int:
+        """Batches that may be with the engine: what is tried again is alone there, with all the memory."""
+        if not self._depth:
+            return 0
+        return 1 if self._again or self._retrying else self._depth + 1
+
     def _others_may_join(self) -> bool:
         """Whether the next batch is to wait; then a timer runs for it."""
-        wait = bool(self._delay) and not self._again and 0 < len(self.queue) < self._room.texts
-        if wait and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._delay, self._waited)
-        elif not wait and self._timer is not None:
+        full = len(self._queue) >= self._room.texts if self._delay else True
+        if full or self._again or self._waited or not len(self._queue):
+            self._stop_timer()
+            return False
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._delay, self._end_waiting)
+        return True
+
+    def _end_waiting(self) -> None:
+        self._waited = True
+        self._fill()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        return wait
-
-    def _waited(self) -> None:
-        self._timer = None
-        if shares := self._next():
-            self._send(shares)
-        self._fill()
 
     def _next(self) -> list[Share]:
         while self._again:
             share = self._again.popleft()
             if not share.job.over:
+                self._retrying = True
                 return [share]
-        return self.queue.take(self._room)
+        self._waited = False
+        return self._queue.take(self._room)
 
     def _send(self, shares: list[Share]) -> None:
-        now = time.perf_counter()
-        for share in shares:
-            if not share.start:
-                share.job.times.queue = now - share.job.created
         self._under_way.append(shares)
-        self._compute(TextBatch(b"".join([share.text for share in shares]), sum(map(len, shares))))
+        texts = TextBatch(b"".join([share.text for share in shares]), sum(map(len, shares)))
+        self._compute(texts, self._tokens)

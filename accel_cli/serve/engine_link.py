@@ -1,4 +1,4 @@
-"""The engine's process, seen from the event loop: texts go out, messages come in, and neither waits."""
+"""The engine's process, seen from the server: texts go out, messages come in, and nobody waits here."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ import asyncio
 import pickle
 import socket
 import time
+import warnings
+from collections.abc import Iterator
 from typing import Protocol
 
 from accel_cli.batches import TextBatch
-from accel_cli.errors import DeviceError
+from accel_cli.engines.base import Plan
+from accel_cli.errors import AccelWarning, DeviceError
 from accel_cli.model.config import Config
-from accel_cli.serve.engine_messages import ANSWER, QUESTION, Gone, Message
+from accel_cli.serve.engine_messages import ANSWER, QUESTION, Gone, Message, Planned
 from accel_cli.serve.engine_process import run
-from accel_cli.spawn import PATIENCE, Child
+from accel_cli.spawn import PATIENCE, Child, Warned
 
 
 class Listener(Protocol):
@@ -24,41 +27,84 @@ class Listener(Protocol):
 
 
 class EngineLink(asyncio.Protocol):
-    """Starts the process, and is the server's end of the connection to it."""
+    """Starts the process, and is the server's end of the connection to it. Leaving the context ends it."""
 
-    def __init__(self, listener: Listener) -> None:
-        self._listener = listener
-        self._received = bytearray()
-        self._gone = False
-        self._transport: asyncio.WriteTransport
-        self._child: Child
-
-    async def start(self, config: Config, device: str, max_batch_tokens: int) -> int:
-        """Begin to load the model; the number of the process."""
-        ours, theirs = socket.socketpair()
+    def __init__(self, config: Config, device: str) -> None:
+        self._socket, theirs = socket.socketpair()
         with theirs:
-            self._child = Child(run, config, device, max_batch_tokens, theirs)
-        ours.setblocking(False)
-        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=ours)
+            self._child = Child(run, config, device, theirs)
+        self._received = bytearray()
+        self._ended = False
+        self._listener: Listener
+        self._transport: asyncio.WriteTransport
+
+    def __enter__(self) -> EngineLink:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._child.kill()
+        self._socket.close()
+
+    @property
+    def process(self) -> int:
+        """The number of the process."""
         return self._child.number
 
-    def compute(self, texts: TextBatch) -> None:
+    def plan(self) -> Plan:
+        """Wait for the plan, before the loop runs. Raises AccelError if there can be none."""
+        while True:
+            data = self._socket.recv(1 << 16)
+            self._received += data
+            for message in self._messages() if data else [self._death()]:
+                if isinstance(message, Planned):
+                    return message.plan
+                if isinstance(message, Gone):
+                    raise message.error
+                if isinstance(message, Warned):
+                    warnings.warn(message.text, AccelWarning if message.own else UserWarning, stacklevel=2)
+
+    async def connect(self, listener: Listener) -> None:
+        """From now on the event loop reads what the process says, and the listener hears it."""
+        self._listener = listener
+        self._socket.setblocking(False)
+        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=self._socket)
+
+    def compute(self, texts: TextBatch, most_tokens: int) -> None:
         """Have a batch computed; there is a message for each."""
-        self._transport.writelines((QUESTION.pack(len(texts.text), len(texts)), texts.text))
+        head = QUESTION.pack(len(texts.text), len(texts), most_tokens)
+        self._transport.writelines((head, texts.text))
 
     def end(self, *, kill: bool) -> None:
         """End the process: at once, or when it has let go of its device, which has its time."""
-        self._gone = True
+        self._ended = True
+        if kill:
+            self._child.kill()
+        elif not self._transport.is_closing():  # as it is when the process has ended
+            self._socket.shutdown(socket.SHUT_WR)
+        self._child.wait(time.monotonic() + PATIENCE)
         self._transport.close()
-        self._child.wait(0.0 if kill else time.monotonic() + PATIENCE)
 
     def connection_made(self, transport: asyncio.WriteTransport) -> None:  # type: ignore[override]
-        """The process can be talked to."""
+        """The process can be talked to; what it has said since the plan is heard now."""
         self._transport = transport
+        self.data_received(b"")
 
     def data_received(self, data: bytes) -> None:
         """Pass on the messages that are whole."""
         self._received += data
+        for message in self._messages():
+            self._hear(message)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The process has ended; that it should is not said here."""
+        if not self._ended:
+            loop = asyncio.get_running_loop()
+            loop.run_in_executor(None, self._death).add_done_callback(
+                lambda found: self._hear(found.result())
+            )
+
+    def _messages(self) -> Iterator[Message]:
+        """Those that have come; who stops early leaves the others."""
         while len(self._received) >= ANSWER.size:
             (size,) = ANSWER.unpack_from(self._received)
             end = ANSWER.size + size
@@ -66,13 +112,11 @@ class EngineLink(asyncio.Protocol):
                 return
             message: Message = pickle.loads(self._received[ANSWER.size : end])
             del self._received[:end]
-            self._hear(message)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        """The process has ended; that it should is not said here."""
-        if not self._gone:
-            self._hear(Gone(DeviceError(f"the engine's process {self._child.death()}; start accel again")))
+            yield message
 
     def _hear(self, message: Message) -> None:
-        self._gone = self._gone or isinstance(message, Gone)
+        self._ended = self._ended or isinstance(message, Gone)
         self._listener.heard(message)
+
+    def _death(self) -> Gone:
+        return Gone(DeviceError(f"the engine's process {self._child.death()}; start accel again"))

@@ -11,23 +11,33 @@ from struct import Struct
 from accel_cli.batches import TextPredictions
 from accel_cli.engines.base import Plan
 from accel_cli.errors import AccelError
+from accel_cli.spawn import Warned
 
-QUESTION = Struct("=QQ")  # bytes of text, lines
+QUESTION = Struct("=QQQ")  # bytes of text, lines, the most tokens to compute at once
 ANSWER = Struct("=Q")  # bytes of the message
 
 
 @dataclass(frozen=True)
-class Ready:
-    """The model is loaded and has classified something."""
+class Planned:
+    """How the model will run; nothing is loaded yet."""
 
     plan: Plan
 
 
 @dataclass(frozen=True)
+class Ready:
+    """The model is loaded, runs as this plan says, and computes `depth` batches at once."""
+
+    plan: Plan
+    depth: int
+
+
+@dataclass(frozen=True)
 class Computed:
-    """What the model says of a batch, and the seconds it took."""
+    """What the model says of a batch, when (by time.perf_counter) it began, and the seconds that it took."""
 
     found: TextPredictions
+    begin: float
     tokenization: float
     inference: float
 
@@ -41,18 +51,10 @@ class Failed:
 
 
 @dataclass(frozen=True)
-class Warned:
-    """Something that the user should know; `own` if it is an AccelWarning."""
-
-    text: str
-    own: bool
-
-
-@dataclass(frozen=True)
 class Gone:
     """The model cannot be loaded, or the device is lost; the process ends."""
 
     error: AccelError
 
 
-Message = Ready | Computed | Failed | Warned | Gone
+Message = Planned | Ready | Computed | Failed | Warned | Gone

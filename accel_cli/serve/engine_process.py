@@ -10,32 +10,31 @@ import os
 import pickle
 import select
 import socket
+import threading
 import time
-import warnings
 from collections import deque
+from dataclasses import dataclass
 
 from accel_cli.batches import TextBatch
 from accel_cli.classifier import SHORT, Classifier
 from accel_cli.cuda.errors import DeviceFull, DeviceLost
 from accel_cli.engines.base import TextTicket
-from accel_cli.errors import AccelWarning
+from accel_cli.engines.open import plan_for
 from accel_cli.model.config import Config
-from accel_cli.serve.engine_messages import ANSWER, QUESTION, Computed, Failed, Gone, Message, Ready, Warned
-from accel_cli.spawn import SIGNALS, known, settle_in
+from accel_cli.serve.engine_messages import ANSWER, QUESTION, Computed, Failed, Gone, Message, Planned, Ready
+from accel_cli.spawn import SIGNALS, known, pass_warnings_on, settle_in
 
 
-def run(config: Config, device: str, max_batch_tokens: int, connection: socket.socket) -> None:
+def run(config: Config, device: str, connection: socket.socket) -> None:
     """Compute batches until the connection ends, or the parent does."""
     settle_in(*SIGNALS)  # a terminal, or a supervisor, sends them to us too: the server says when we end
-    warnings.showwarning = lambda message, category, *_, **__: _say(
-        connection, Warned(str(message), issubclass(category, AccelWarning))
-    )
+    pass_warnings_on(lambda warned: _say(connection, warned))
     try:
+        _say(connection, Planned(plan_for(config, device)))
         classifier = Classifier(config, device)
         warm_up(classifier)
         gc.freeze()  # what is loaded stays: the collector need not look at it again and again
-        _say(connection, Ready(classifier.plan))
-        serve(classifier, connection, max_batch_tokens)
+        serve(classifier, connection)
         classifier.close()
     except Exception as error:
         _say(connection, Gone(known(error)))
@@ -53,34 +52,38 @@ def warm_up(classifier: Classifier) -> None:
         classifier.predict(texts)
 
 
-def serve(classifier: Classifier, connection: socket.socket, max_batch_tokens: int) -> None:
+def serve(classifier: Classifier, connection: socket.socket) -> None:
     """Answer until the connection ends. On a GPU the next batches start while one runs. Raises DeviceLost."""
-    most = depth(classifier.plan.device, classifier.plan.streams)
+    plan = classifier.plan
+    depth = 1 if plan.device == "cpu" else plan.streams
+    _say(connection, Ready(plan, depth))
     under_way: deque[_Batch] = deque()
     while True:
-        while len(under_way) < most and (text := _question(connection, wait=not under_way)):
-            under_way.append(_Batch(classifier, text, max_batch_tokens))
+        while len(under_way) < depth and (question := _question(connection, wait=not under_way)):
+            under_way.append(_Batch(classifier, question))
         if not under_way:
             return
         _say(connection, under_way.popleft().answer())
 
 
-def depth(device: str, streams: int) -> int:
-    """How many batches the engine has at once."""
-    return 1 if device == "cpu" else streams
+@dataclass(frozen=True)
+class _Question:
+    """Texts to be classified, `most_tokens` of them at once where the host counts tokens."""
+
+    texts: TextBatch
+    most_tokens: int
 
 
 class _Batch:
     """A batch that the engine computes, or could not begin. All but a lost device is an answer."""
 
-    def __init__(self, classifier: Classifier, text: TextBatch, max_batch_tokens: int) -> None:
-        begin = time.perf_counter()
+    def __init__(self, classifier: Classifier, question: _Question) -> None:
+        self._begin = time.perf_counter()
         self._failure: Exception | None = None
         try:
-            read = classifier.read(text)
-            self._begin = time.perf_counter()
-            self._tokenization = self._begin - begin
-            self._ticket: TextTicket = classifier.submit(read, max_batch_tokens)
+            read = classifier.read(question.texts)
+            self._read = time.perf_counter()
+            self._ticket: TextTicket = classifier.submit(read, question.most_tokens)
         except DeviceLost:
             raise
         except Exception as error:
@@ -96,24 +99,46 @@ class _Batch:
             raise
         except Exception as error:
             return Failed(f"{type(error).__name__}: {error}", isinstance(error, DeviceFull))
-        return Computed(found, self._tokenization, time.perf_counter() - self._begin)
+        return Computed(found, self._begin, self._read - self._begin, time.perf_counter() - self._read)
 
 
-def _question(connection: socket.socket, *, wait: bool) -> TextBatch | None:
-    """The next texts; None if there are no more, or none yet and nobody waits."""
-    if not wait and not select.select([connection], [], [], 0)[0]:
+def _question(connection: socket.socket, *, wait: bool) -> _Question | None:
+    """The next one; None if there are no more, or none yet and nobody waits."""
+    if not wait and not _readable(connection):
         return None
-    head = connection.recv(QUESTION.size, socket.MSG_WAITALL)
-    if len(head) < QUESTION.size:
+    head = _exactly(connection, QUESTION.size)
+    if head is None:
         return None
-    size, lines = QUESTION.unpack(head)
-    return TextBatch(connection.recv(size, socket.MSG_WAITALL), lines)
+    size, lines, most_tokens = QUESTION.unpack(head)
+    text = _exactly(connection, size)
+    return None if text is None else _Question(TextBatch(text, lines), most_tokens)
+
+
+def _readable(connection: socket.socket) -> bool:
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes | None:
+    """So many bytes, or None at the end. A process that was stopped and goes on gets them in pieces."""
+    data = connection.recv(size, socket.MSG_WAITALL)
+    while len(data) < size:
+        more = connection.recv(size - len(data), socket.MSG_WAITALL)
+        if not more:
+            return None
+        data += more
+    return data
+
+
+_SAYING = threading.Lock()  # warnings come from any thread
 
 
 def _say(connection: socket.socket, message: Message) -> None:
     """Send a message; with nobody there to hear it, the process ends."""
     data = pickle.dumps(message)
     try:
-        connection.sendall(ANSWER.pack(len(data)) + data)
+        with _SAYING:
+            connection.sendall(ANSWER.pack(len(data)) + data)
     except OSError:
         os._exit(1)

@@ -26,10 +26,7 @@ _POWERS = tuple(2**power for power in range(0, 21, 2))
 
 
 class Metrics:
-    """All that is counted, for one model.
-
-    `request`, `found` and `page` are for the event loop, the rest for any thread.
-    """
+    """All that is counted, for one model, on the event loop."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -67,9 +64,9 @@ class Metrics:
         self._queue.set_function(queue)
         self._inflight.set_function(inflight)
 
-    def watch_engine(self, process: Callable[[], int]) -> None:
+    def watch_engine(self, process: int) -> None:
         """The number of the engine's process, whose memory and CPU time are told beside ours."""
-        ProcessCollector(namespace="accel_engine", pid=process, registry=self.registry)
+        ProcessCollector(namespace="accel_engine", pid=lambda: process, registry=self.registry)
 
     def watch_health(self, healthy: Callable[[], bool]) -> None:
         """Where the engine's health can be read."""

@@ -1,4 +1,4 @@
-"""A server's life in this process: listen, load, serve, drain, leave. The signals are ours, not uvicorn's."""
+"""A server's life: listen, await the model, serve, drain, leave. The signals are ours, not uvicorn's."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ from types import FrameType
 import uvicorn
 import uvloop
 
-from accel_cli.errors import UsageError
+from accel_cli.errors import AccelError, UsageError
 from accel_cli.model.config import Config
 from accel_cli.serve.batcher import Batcher
 from accel_cli.serve.connection import bounded
 from accel_cli.serve.door import Door
+from accel_cli.serve.engine_link import EngineLink
 from accel_cli.serve.limits import Limits
 from accel_cli.serve.logs import Forward, Log
 from accel_cli.serve.metrics import Metrics
 from accel_cli.serve.routes import Routes
 from accel_cli.serve.shared import Shared
 from accel_cli.serve.status import DRAINING, Status
+from accel_cli.spawn import UnforeseenError
 
 _BACKLOG = 2048
 
@@ -40,10 +42,11 @@ class Address:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a server is started with. `device` is cpu or cuda:N."""
+    """What a server is started with. `device` is cpu or cuda."""
 
     config: Config
     device: str
+    engine: EngineLink
     limits: Limits
     log: Log
     token: str | None = None
@@ -74,9 +77,8 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
     limits, log = settings.limits, settings.log
     status, metrics = Status(), Metrics(settings.config.name)
     metrics.watch_health(lambda: status.healthy)
-    batcher = Batcher(limits, status, metrics, log)
-    kind = settings.device.partition(":")[0]
-    shared = Shared(settings.config, kind, limits, status, batcher, metrics, log, settings.token)
+    batcher = Batcher(settings.engine, limits, status, metrics, log)
+    shared = Shared(settings.config, settings.device, limits, status, batcher, metrics, log, settings.token)
     door = Door(Routes(shared), metrics, log, settings.token)
     server = _Server(door, limits, status, metrics, log)
 
@@ -86,14 +88,15 @@ async def _serve(settings: Settings, listener: socket.socket) -> None:
         asyncio.get_running_loop().call_later(grace, server.stop)
 
     batcher.failure.add_done_callback(stop)
-    host, port = listener.getsockname()[:2]
-    log.event("info", "listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
-    await batcher.start(settings.config, settings.device)
+    await batcher.connect()
     with _forwarded(log):
         await server.serve(sockets=[listener])
     batcher.end()
     if batcher.failure.done():
-        batcher.failure.result()
+        try:
+            batcher.failure.result()
+        except UnforeseenError as error:
+            raise AccelError(f"the engine failed: {error}; --debug shows where") from error
     log.event("info", "stopped")
 
 
@@ -117,6 +120,13 @@ class _Server(uvicorn.Server):
                 timeout_graceful_shutdown=limits.drain_timeout,  # type: ignore[arg-type]
             )
         )
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to answer, now that signals are handled."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            host, port = listener.getsockname()[:2]
+            self._log.event("info", "listening", url=f"http://{f'[{host}]' if ':' in host else host}:{port}")
 
     def stop(self) -> None:
         """Stop as after a signal."""

@@ -6,18 +6,17 @@ import os
 import signal
 import threading
 import time
-import warnings
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
-from accel_cli.errors import AccelError, AccelWarning
+from accel_cli.errors import AccelError
 from accel_cli.pipeline import Summary
 from accel_cli.shards.job import Job
 from accel_cli.shards.lock import Lock
 from accel_cli.shards.worker import Draft, ShardWorker
-from accel_cli.spawn import known, settle_in
+from accel_cli.spawn import Warned, known, pass_warnings_on, settle_in
 
 _TURN = 0.1  # seconds between two messages of progress
 
@@ -50,14 +49,6 @@ class Finished:
 
 
 @dataclass(frozen=True)
-class Warned:
-    """Something that the user should know."""
-
-    text: str
-    own: bool  # whether it is an AccelWarning
-
-
-@dataclass(frozen=True)
 class Failed:
     """The shard under way, or the one that was `syncing`, has no part, and the process ends."""
 
@@ -71,9 +62,7 @@ Message = Loaded | Progressed | Written | Finished | Warned | Failed
 def work(job: Job, device: str, connection: Connection[Any, Any], lock: Lock) -> None:
     """Do shards until the connection ends, or the parent does. The lock is held for as long."""
     settle_in(signal.SIGINT)  # a terminal's Ctrl-C is for the parent, which ends us
-    warnings.showwarning = lambda message, category, *_, **__: _say(
-        connection, Warned(str(message), issubclass(category, AccelWarning))
-    )
+    pass_warnings_on(lambda warned: _say(connection, warned))
     try:
         with ShardWorker(job, device) as worker:
             _say(connection, Loaded(worker.plan))

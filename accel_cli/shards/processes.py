@@ -12,13 +12,13 @@ from typing import Any
 
 from accel_cli.engines.planner import cores
 from accel_cli.errors import AccelError, AccelWarning, DeviceError
-from accel_cli.shards.child import Failed, Finished, Loaded, Progressed, Warned, Written
+from accel_cli.shards.child import Failed, Finished, Loaded, Progressed, Written
 from accel_cli.shards.job import Job
 from accel_cli.shards.lock import Lock
 from accel_cli.shards.process import WorkerProcess
 from accel_cli.shards.shard import Shard
 from accel_cli.shards.tally import Tally
-from accel_cli.spawn import PATIENCE, UnforeseenError
+from accel_cli.spawn import PATIENCE, UnforeseenError, Warned
 
 _MAY_HEAL = (DeviceError, UnforeseenError)  # what another worker may do better
 _HOPELESS = 3  # workers of one place that failed in a row: it is not the shards

@@ -6,7 +6,8 @@
   faulty  a batch with the word w5 fails, and no other one
   worse   a batch with the word w5 fails, and else the device is lost by one with the word w6
   full    a batch of several sentences does not fit the device's memory
-  broken  the model cannot be loaded
+  broken  the model cannot be loaded, after a warning
+  bug     the model cannot be loaded for a reason that nobody has foreseen
   killed  the engine's process dies of a batch with the word w5
 
 The engine's process imports this module again, and so spoils its own engine.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from accel_cli import commands
 from accel_cli.batches import Batch
 from accel_cli.classifier import Classifier
 from accel_cli.cuda.errors import DeviceFull, DeviceLost
-from accel_cli.errors import DeviceError, WeightsError
+from accel_cli.errors import AccelWarning, DeviceError, WeightsError
 from accel_cli.serve import engine_process
 
 KIND = os.environ["SPOILED"]
@@ -69,7 +71,10 @@ class SpoiledClassifier(Classifier):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         if KIND == "closed":
             wait_for_gate()
+        if KIND == "bug":
+            raise KeyError("x")
         if KIND == "broken":
+            warnings.warn("these weights look old", AccelWarning, stacklevel=1)
             raise WeightsError("weights.safetensors is damaged; fetch it again")
         super().__init__(*arguments, **settings)
         self._sound = self.engine

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from accel_cli.batches import TextBatch, TextPredictions
 from accel_cli.engines.base import Plan
 from accel_cli.serve.dispatcher import Dispatcher
-from accel_cli.serve.engine_messages import Computed, Failed
+from accel_cli.serve.engine_messages import Computed, Failed, Ready
 from accel_cli.serve.jobs import Job
 from accel_cli.serve.metrics import Metrics
 from accel_cli.serve.refusals import Refusal
@@ -22,14 +22,15 @@ from accel_cli.serve.refusals import Refusal
 class Asked:
     """The batches that an engine was given, and a dispatcher in front of it."""
 
-    def __init__(self, *, batch: int = 100, streams: int = 1, delay: float = 0.0, ready: bool = True) -> None:
+    def __init__(self, *, batch: int = 100, depth: int = 1, delay: float = 0.0, ready: bool = True) -> None:
         self.batches: list[list[bytes]] = []
         self.metrics = Metrics("tiny")
         self.dispatcher = Dispatcher(self._compute, 10_000, delay, self.metrics)
         if ready:
-            self.dispatcher.open(Plan("cuda:0", "fp32", "direct", "separate", batch, streams))
+            self.dispatcher.open(Ready(Plan("cuda:0", "fp32", "direct", "separate", batch, depth), depth))
 
-    def _compute(self, texts: TextBatch) -> None:
+    def _compute(self, texts: TextBatch, most_tokens: int) -> None:
+        assert most_tokens == 10_000
         assert len(texts.lines()) == len(texts)
         self.batches.append(texts.lines())
 
@@ -38,12 +39,12 @@ class Asked:
         self.dispatcher.put([job])
         return job
 
-    def answer(self, batch: int) -> None:
+    def answer(self, batch: int, begin: float = 0.0) -> None:
         """A batch is computed: the logit of a text is the number that it is."""
         logits = np.array([[float(text)] for text in self.batches[batch]], np.float32)
         count = np.ones(len(logits), np.int32)
         found = TextPredictions(logits, logits, count, 2 * count, logits[:, 0] > 90, logits[:, 0] > 1e9)
-        self.dispatcher.computed(Computed(found, 0.25, 0.5))
+        self.dispatcher.computed(Computed(found, begin, 0.25, 0.5))
 
     def fail(self, *, full: bool = False) -> None:
         self.dispatcher.failed(Failed("NaN", full))
@@ -88,23 +89,44 @@ def test_nothing_is_sent_before_the_engine_is_ready() -> None:
     on_loop(body)
 
 
-def test_a_failed_batch_is_tried_job_by_job() -> None:
+def test_the_time_in_the_queue_ends_when_the_engine_begins() -> None:
     def body() -> None:
-        engine = Asked(batch=3)
-        engine.put(b"0")
-        engine.put(b"0")
+        engine = Asked(batch=2)
+        first, cut = engine.put(b"1"), engine.put(b"2", b"3", b"4")
+        engine.answer(0, first.created + 5)
+        engine.answer(1, cut.created + 7)
+        engine.answer(2, cut.created + 9)
+        assert first.future.result().times.queue == pytest.approx(5)
+        assert cut.future.result().times.queue == pytest.approx(7)  # until its first text was computed
+
+    on_loop(body)
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_failed_batch_is_tried_job_by_job(depth: int) -> None:
+    """Alone with the engine: when memory was short, two at once might not find it either."""
+
+    def body() -> None:
+        engine = Asked(batch=3, depth=depth)
+        for _ in range(depth + 1):
+            engine.put(b"0")
         gone, guilty, large = engine.put(b"1"), engine.put(b"2"), engine.put(b"3", b"4", b"5")
-        engine.answer(0)
-        assert engine.batches[2:] == [[b"1", b"2", b"3"]]
-        engine.answer(1)
-        assert engine.batches[3:] == [[b"4", b"5"]]
+        for number in range(depth + 1):
+            engine.answer(number)
+        mixed = engine.batches[depth + 1 :]
+        assert mixed == [[b"1", b"2", b"3"], [b"4", b"5"]]
         gone.future.cancel()
+        engine.put(b"6")
         engine.fail(full=True)
-        assert engine.batches[4:] == [[b"2"]]  # nobody waits for 1 any more
-        engine.answer(3)
-        assert engine.batches[5:] == [[b"3"]]
+        sent = len(engine.batches)
+        engine.answer(depth + 2)
+        if depth > 1:  # it had been sent before
+            engine.answer(depth + 3)
+        assert engine.batches[sent:] == [[b"2"]]  # nobody waits for 1 any more
+        assert engine.dispatcher.busy
         engine.fail()
-        engine.answer(5)
+        assert engine.batches[sent + 1 :] == [[b"3"]]
+        engine.answer(sent + 1)
         assert values(large) == [3, 4, 5]  # in order, though its end came first
         refusal = guilty.future.exception()
         assert isinstance(refusal, Refusal)
@@ -135,8 +157,22 @@ def test_when_the_engine_is_gone_nobody_is_left_waiting() -> None:
         assert [str(job.future.exception()) for job in jobs] == ["the device failed; the server stops"] * 3
         engine.put(b"4")
         assert len(engine.batches) == 2
+        assert not engine.dispatcher.busy
 
     on_loop(body)
+
+
+def test_nothing_is_sent_to_an_engine_that_went_while_others_might_join() -> None:
+    async def run() -> None:
+        engine = Asked(delay=0.05)
+        job = engine.put(b"1")
+        engine.dispatcher.give_up()
+        engine.put(b"2")
+        await asyncio.sleep(0.2)
+        assert engine.batches == []
+        assert isinstance(job.future.exception(), Refusal)
+
+    asyncio.run(run())
 
 
 def test_a_delay_lets_others_join() -> None:
@@ -162,15 +198,15 @@ def test_a_full_batch_waits_no_longer() -> None:
     on_loop(body)
 
 
-@pytest.mark.parametrize("streams", [1, 3])
+@pytest.mark.parametrize("depth", [1, 3])
 @given(data=st.data())
-def test_every_job_gets_its_own_rows(streams: int, data: st.DataObject) -> None:
+def test_every_job_gets_its_own_rows(depth: int, data: st.DataObject) -> None:
     """Whatever the sizes, and whichever batches of several jobs fail."""
     sizes = data.draw(st.lists(st.integers(1, 7), min_size=1, max_size=12))
     batch = data.draw(st.integers(1, 9))
 
     def body() -> None:
-        engine = Asked(batch=batch, streams=streams)
+        engine = Asked(batch=batch, depth=depth)
         wanted = [[10 * number + place for place in range(size)] for number, size in enumerate(sizes)]
         jobs = [engine.put(*(b"%d" % value for value in values_)) for values_ in wanted]
         done = 0

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
+import signal
 import socket
 import threading
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import uvloop
-from hypothesis import given
-from hypothesis import strategies as st
 from text_engine import classifier_of, fake_texts
 
 from accel_cli import classifier as classifiers
 from accel_cli.batches import TextBatch, TokenBatch
 from accel_cli.classifier import Classifier
+from accel_cli.engines.base import Plan
 from accel_cli.engines.cuda import CudaEngine
 from accel_cli.engines.cuda_text_reader import CudaTextReader
-from accel_cli.errors import DeviceError
+from accel_cli.errors import AccelError, AccelWarning, DeviceError
 from accel_cli.model.config import Config
 from accel_cli.serve import engine_process
 from accel_cli.serve.engine_link import EngineLink
-from accel_cli.serve.engine_messages import ANSWER, QUESTION, Computed, Failed, Gone, Message, Ready
+from accel_cli.serve.engine_messages import ANSWER, QUESTION, Computed, Failed, Gone, Message, Planned, Ready
+from accel_cli.spawn import Warned
 from serve.processes import PATIENCE
 
+PLAN = Plan("cpu", "fp32", "folded", "folded", 32, 2)
 TEXTS = [[b"good film", b"bad " * 30], [b"not"], [b"a", b"b", b"", b"the film", b"w1"]]
 
 
@@ -38,7 +40,7 @@ def answers(sound: Classifier, texts: Sequence[Sequence[bytes]], tokens: int = 1
 
     def serve() -> None:
         with theirs:
-            engine_process.serve(sound, theirs, tokens)
+            engine_process.serve(sound, theirs)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -46,13 +48,14 @@ def answers(sound: Classifier, texts: Sequence[Sequence[bytes]], tokens: int = 1
         ours.settimeout(PATIENCE)
         for part in texts:
             batch = TextBatch.of(part)
-            ours.sendall(QUESTION.pack(len(batch.text), len(batch)) + batch.text)
+            ours.sendall(QUESTION.pack(len(batch.text), len(batch), tokens) + batch.text)
         ours.shutdown(socket.SHUT_WR)
         with ours.makefile("rb") as stream:
             found: list[Message] = []
             while head := stream.read(ANSWER.size):
                 found.append(pickle.loads(stream.read(*ANSWER.unpack(head))))
     thread.join(PATIENCE)
+    assert found.pop(0) == Ready(sound.plan, sound.plan.streams if sound.plan.device != "cpu" else 1)
     return found
 
 
@@ -127,46 +130,71 @@ class Heard:
 
 
 def test_the_link(tiny: Config) -> None:
-    """Load, compute a batch larger than any buffer between, and end."""
+    """Plan, load, compute a batch larger than any buffer between, and end."""
 
-    async def run() -> None:
+    async def run(link: EngineLink) -> None:
         heard = Heard()
-        link = EngineLink(heard)
-        await link.start(tiny, "cpu", 100_000)
+        await link.connect(heard)
         assert isinstance(await heard.next(), Ready)
         texts = TextBatch.of([b"good film " * 100] * 8192)
-        link.compute(texts)
+        link.compute(texts, 100_000)
+        os.kill(link.process, signal.SIGSTOP)  # what it reads then comes in pieces
+        await asyncio.sleep(0.1)
+        os.kill(link.process, signal.SIGCONT)
         computed = await heard.next()
         assert isinstance(computed, Computed)
         assert len(computed.found) == len(texts)
         link.end(kill=False)
+        assert link._child._process.exitcode == 0  # in its own time, not killed
         await asyncio.sleep(0)
         assert heard.messages.empty()  # that it ended is no news
 
-    uvloop.run(run())
+    with EngineLink(tiny, "cpu") as link:
+        assert link.plan().device == "cpu"
+        uvloop.run(run(link))
 
 
-def test_what_cannot_be_loaded_is_told(tiny: Config) -> None:
-    async def run() -> Message:
+def test_a_process_that_dies_is_heard_of(tiny: Config) -> None:
+    async def run(link: EngineLink) -> Message:
         heard = Heard()
-        link = EngineLink(heard)
-        await link.start(tiny, "nonsense", 100)
-        found = await heard.next()
-        link.end(kill=True)
+        await link.connect(heard)
+        os.kill(link.process, signal.SIGKILL)
+        while not isinstance(found := await heard.next(), Gone):
+            pass
         return found
 
-    found = uvloop.run(run())
+    with EngineLink(tiny, "cpu") as link:
+        link.plan()
+        found = uvloop.run(run(link))
     assert isinstance(found, Gone)
-    assert "nonsense" in str(found.error)
+    assert str(found.error) == "the engine's process was ended by signal 9 (Killed); start accel again"
 
 
-@given(st.lists(st.integers(1, 20), min_size=1, max_size=30), st.integers(20, 60))
-def test_parts_keep_within_the_budget(lengths: list[int], tokens: int) -> None:
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    batch = TokenBatch(np.arange(offsets[-1], dtype=np.int32), offsets)
-    parts = batch.parts(tokens)
-    assert all(0 < part.offsets[-1] <= tokens for part in parts)
-    assert np.concatenate([part.lengths for part in parts]).tolist() == lengths
-    assert np.array_equal(np.concatenate([part.ids for part in parts]), batch.ids)
-    full = [part.offsets[-1] + after.lengths[0] for part, after in pairwise(parts)]
-    assert all(size > tokens for size in full)  # none of them is smaller than it must be
+def test_what_cannot_be_planned_is_told(tiny: Config) -> None:
+    with EngineLink(tiny, "nonsense") as link, pytest.raises(AccelError, match="nonsense"):
+        link.plan()
+    with EngineLink(tiny, "cpu") as link:
+        os.kill(link.process, signal.SIGKILL)
+        with pytest.raises(DeviceError, match="ended by signal 9"):
+            link.plan()
+
+
+def test_warnings_are_told(tiny: Config) -> None:
+    """Before the plan as warnings, later to the listener; and no message is lost between."""
+    ours, theirs = socket.socketpair()
+    warned = Warned("mind the gap", own=True)
+    for message in (warned, Planned(PLAN), warned, Ready(PLAN, 1)):
+        engine_process._say(theirs, message)
+
+    async def run(link: EngineLink) -> list[Message]:
+        heard = Heard()
+        await link.connect(heard)
+        return [await heard.next(), await heard.next()]
+
+    with EngineLink(tiny, "cpu") as link:
+        link._socket.close()
+        link._socket = ours
+        with pytest.warns(AccelWarning, match="mind the gap"):
+            assert link.plan() == PLAN
+        assert uvloop.run(run(link)) == [warned, Ready(PLAN, 1)]
+    theirs.close()

@@ -223,6 +223,13 @@ def test_a_model_that_cannot_be_loaded(tiny_path: Path) -> None:
     with running(tiny_path, spoiled="broken", ready=False) as server:
         assert server.code() == 1
         assert server.lines[-1] == "Error: weights.safetensors is damaged; fetch it again\n"
+        assert server.event("engine")["message"] == "these weights look old"
+
+
+def test_a_fault_of_ours(tiny_path: Path) -> None:
+    with running(tiny_path, spoiled="bug", ready=False) as server:
+        assert server.code() == 1
+        assert server.lines[-1] == "Error: the engine failed: KeyError: 'x'; --debug shows where\n"
 
 
 def test_a_port_in_use(accel: Accel, server: Running) -> None:

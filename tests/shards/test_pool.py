@@ -12,14 +12,14 @@ import pytest
 from accel_cli.errors import AccelError, AccelWarning, DeviceError, InputError
 from accel_cli.pipeline import Summary
 from accel_cli.shards import processes
-from accel_cli.shards.child import Failed, Finished, Loaded, Progressed, Warned, Written
+from accel_cli.shards.child import Failed, Finished, Loaded, Progressed, Written
 from accel_cli.shards.folder import OutputFolder
 from accel_cli.shards.job import Job
 from accel_cli.shards.process import WorkerProcess
 from accel_cli.shards.processes import WorkersFailed, run_processes
 from accel_cli.shards.shard import Shard
 from accel_cli.shards.tally import Tally
-from accel_cli.spawn import UnforeseenError
+from accel_cli.spawn import UnforeseenError, Warned
 
 SHARDS = [Shard(number, f"{number}.txt") for number in range(6)]
 DIES = None  # instead of a message
