@@ -6,6 +6,9 @@ VENV := .venv
 REPORTS := docs/reports
 SANITIZERS := memcheck racecheck synccheck initcheck
 
+# Else, where it is set, each of the tests' processes compiles the package anew, and pytest all tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 # NO_VENV=1 uses the packages of $(PYTHON) as they are (a machine without a network, say).
 ifdef NO_VENV
 RUN := env PYTHONPATH=. $(PYTHON)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
+from accel_cli import commands
 from accel_cli.commands import cli
 from accel_cli.cuda.device import missing
 from accel_cli.model.config import Config, load_config
@@ -37,7 +41,7 @@ model:
 WORDS = [b"good", b"bad", b"film", b"not", b"a", b"the", b".", b",", b"n't", b"'s"]
 
 # No deadlines: a busy machine is no failure. No database: nothing is left in the checkout.
-settings.register_profile("accel", deadline=None, database=None)
+settings.register_profile("accel", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("accel")
 
 Accel = Callable[..., "subprocess.CompletedProcess[bytes]"]
@@ -84,6 +88,51 @@ def accel(tiny_path: Path) -> Accel:
         )
 
     return call
+
+
+@pytest.fixture
+def accel_here(
+    tiny_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Accel:
+    """The same within this process: for what a command does and says, not for how its process lives."""
+
+    def leave(code: int) -> NoReturn:
+        raise SystemExit(code)
+
+    # the last two are what `accel` itself sets
+    fixed = {"ACCEL_CONFIG": str(tiny_path), "ACCEL_DEBUG": "0", "OPENBLAS_NUM_THREADS": "1"}
+
+    def call(
+        *arguments: str | Path, stdin: bytes = b"", environment: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[bytes]:
+        line = ["accel", *map(str, arguments)]
+        with monkeypatch.context() as patch, standard_input(stdin):
+            for name, value in {**fixed, **(environment or {})}.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "argv", line)
+            patch.setattr(sys, "stdin", open(0, closefd=False))  # noqa: SIM115
+            patch.setattr(commands, "_leave", leave)
+            with pytest.raises(SystemExit) as left:
+                commands.main()
+        said = capfdbinary.readouterr()
+        return subprocess.CompletedProcess(line, int(left.value.code or 0), said.out, said.err)
+
+    return call
+
+
+@contextmanager
+def standard_input(data: bytes) -> Iterator[None]:
+    """These bytes as the standard input of this process."""
+    before = os.dup(0)
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(data)
+            file.seek(0)
+            os.dup2(file.fileno(), 0)
+            yield
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
 
 
 def clean_environment(config: Path) -> dict[str, str]:

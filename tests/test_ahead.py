@@ -2,43 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ahead_work import work
 
 from accel_cli.bench import ahead as module
 from accel_cli.bench.ahead import CompileAhead
 from accel_cli.bench.precompile import compile_all, launches
 from accel_cli.cuda.device import DeviceFacts
-from accel_cli.cuda.stopwatch import Constants
-from accel_cli.errors import DeviceError
 from accel_cli.kernels.base import Kernel, Launch
 from accel_cli.kernels.sgemm import KERNEL, geometry
 from accel_cli.kernels.sgemm_tile import USUAL, Tile
 
 LONG = 60.0  # seconds that no test takes
-
-
-def work(architecture: str, name: str, defines: Constants) -> None:
-    """In place of the compiler, in the other process: the kernel's name says what happens."""
-    if name == "endless":
-        time.sleep(1e6)
-    if name == "killed":
-        os.kill(os.getpid(), signal.SIGKILL)
-    if name == "terminated":
-        os.kill(os.getpid(), signal.SIGTERM)
-    if name == "interrupted":
-        os.kill(os.getpid(), signal.SIGINT)
-    if name == "leaving":
-        sys.exit(3)
-    if name == "wrong":
-        raise DeviceError(f"{name} does not compile for {architecture}")
 
 
 def launch(name: str, number: int = 0) -> Launch:
@@ -87,14 +68,11 @@ def test_one_that_takes_too_long_is_given_up(ahead: CompileAhead, monkeypatch: p
     assert compiled(ahead, *endless) == [("endless", "its compilation takes more than 0 seconds")] * 3
 
 
-@pytest.mark.parametrize(
-    ("name", "code"), [("killed", -signal.SIGKILL), ("terminated", -signal.SIGTERM), ("leaving", 3)]
-)
-def test_one_whose_process_dies_is_a_fault_and_the_rest_goes_on(
-    ahead: CompileAhead, name: str, code: int
-) -> None:
-    found = dict(compiled(ahead, launch(name), launch("a"), launch("b"), launch("c")))
-    assert found == {name: f"the process that compiled it has died ({code})", "a": "", "b": "", "c": ""}
+def test_one_whose_process_dies_is_a_fault_and_the_rest_goes_on(ahead: CompileAhead) -> None:
+    codes = {"killed": -signal.SIGKILL, "terminated": -signal.SIGTERM, "leaving": 3}
+    faults = {name: f"the process that compiled it has died ({code})" for name, code in codes.items()}
+    names = ["killed", "a", "b", "terminated", "c", "leaving", "d"]
+    assert dict(compiled(ahead, *map(launch, names))) == {**dict.fromkeys("abcd", ""), **faults}
 
 
 def test_a_process_that_dies_while_it_waits(ahead: CompileAhead) -> None:

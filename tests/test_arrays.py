@@ -130,10 +130,10 @@ def test_arrays_that_do_not_fit(
     assert str(path) in str(failure.value)
 
 
-def test_the_place_of_a_bad_sentence_is_named(accel: Accel, tmp_path: Path) -> None:
+def test_the_place_of_a_bad_sentence_is_named(accel_here: Accel, tmp_path: Path) -> None:
     values = np.zeros((9, 12, 5), "f4")
     values[7, 3, 2] = np.inf
-    result = accel("run", "--input", saved(tmp_path, "values.npy", values), "--batch", "2")
+    result = accel_here("run", "--input", saved(tmp_path, "values.npy", values), "--batch", "2")
     assert result.returncode == 1
     assert "values.npy, sentences 7 to 8: NaN or infinity" in result.stderr.decode()
     assert len(rows(result.stdout)) == 6  # what stands before is answered

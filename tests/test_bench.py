@@ -192,10 +192,10 @@ class TestCommand:
         assert all(len(line) <= 160 for line in out.splitlines())
         assert b"checked 32 sentences" in done.stderr
 
-    def test_options_have_variables(self, accel: Accel, tmp_path: Path) -> None:
+    def test_options_have_variables(self, accel_here: Accel, tmp_path: Path) -> None:
         text, path = tmp_path / "in.txt", tmp_path / "out.json"
         text.write_bytes(b"a good film\n\nnot good\n")
-        done = accel(
+        done = accel_here(
             "bench",
             environment={
                 "ACCEL_DEVICE": "cpu",
@@ -210,8 +210,8 @@ class TestCommand:
         assert document["sentences"] == {"origin": str(text), "count": 2, "tokens": 10, "bytes": 13}
         assert len(document["rows"][1]["repeats"]) == 2
 
-    def test_words_may_all_be_alike(self, accel: Accel) -> None:
-        done = accel(
+    def test_words_may_all_be_alike(self, accel_here: Accel) -> None:
+        done = accel_here(
             "bench",
             "--device",
             "cpu",
@@ -233,13 +233,13 @@ class TestCommand:
         with pytest.raises(AccelError, match=r"--words uniform: (with|none are drawn)"):
             _bench("--config", str(tiny_path), "--words", "uniform", *other)
 
-    def test_json_on_stdout_stands_alone(self, accel: Accel) -> None:
-        done = accel("bench", "--device", "cpu", "--sentences", "5", "--repeats", "1", "--json", "-")
+    def test_json_on_stdout_stands_alone(self, accel_here: Accel) -> None:
+        done = accel_here("bench", "--device", "cpu", "--sentences", "5", "--repeats", "1", "--json", "-")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["suite"] == "tiny"
 
-    def test_missing_input(self, accel: Accel) -> None:
-        done = accel("bench", "--device", "cpu", "--input", "/nowhere/at-all.txt")
+    def test_missing_input(self, accel_here: Accel) -> None:
+        done = accel_here("bench", "--device", "cpu", "--input", "/nowhere/at-all.txt")
         assert done.returncode == 1
         assert b"cannot read /nowhere/at-all.txt" in done.stderr
         assert done.stdout == b""

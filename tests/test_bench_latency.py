@@ -13,10 +13,10 @@ from accel_cli.bench.latency_report import Row
 from accel_cli.model.config import Config, load_config
 
 
-def test_the_rows(accel: Accel, tmp_path: Path) -> None:
+def test_the_rows(accel_here: Accel, tmp_path: Path) -> None:
     path = tmp_path / "latency.json"
     words = ("--suite", "latency", "--device", "cpu", "--sentences", "40", "--json", path)
-    done = accel("bench", *words)
+    done = accel_here("bench", *words)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout.startswith(b"tiny: one sentence at a time")
     found = json.loads(path.read_text())
@@ -37,8 +37,8 @@ def test_quantiles() -> None:
 
 
 @pytest.mark.parametrize("word", [("--repeats", "3")])
-def test_what_is_not_heeded_is_refused(accel: Accel, word: tuple[str, ...]) -> None:
-    done = accel("bench", "--suite", "latency", "--device", "cpu", *word)
+def test_what_is_not_heeded_is_refused(accel_here: Accel, word: tuple[str, ...]) -> None:
+    done = accel_here("bench", "--suite", "latency", "--device", "cpu", *word)
     assert done.returncode == 2
     assert b"with --suite latency each sentence is asked for once" in done.stderr
 

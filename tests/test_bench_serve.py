@@ -20,6 +20,7 @@ from conftest import ROOT
 from accel_cli.batches import Predictions
 from accel_cli.bench import measure, serve_client, serve_process, serve_soak, serve_wrk
 from accel_cli.bench.inputs import Sentences
+from accel_cli.bench.serve_client import Load
 from accel_cli.bench.serve_engine import Known
 from accel_cli.bench.serve_process import serving
 from accel_cli.bench.serve_requests import TEI, V2_BINARY, V2_JSON, Answers, Request, Requests
@@ -110,8 +111,9 @@ def test_every_way_is_measured_and_the_overload_is_checked(
     assert "good again after" in shown
 
 
+@pytest.mark.extras
 @pytest.mark.skipif(serve_wrk.installed() is None, reason="wrk is not installed")
-def test_load_from_wrk(tiny_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_every_way_is_loaded_by_wrk(tiny_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     bench(tiny_path, *QUICK, "--json", "-")
     found = json.loads(capfd.readouterr().out)
     assert found["load"] == serve_wrk.installed()
@@ -122,13 +124,16 @@ def test_load_from_wrk(tiny_path: Path, capfd: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.skipif(serve_wrk.installed() is None, reason="wrk is not installed")
-def test_refusals_under_wrk_are_no_figure(tiny_path: Path) -> None:
+def test_load_from_wrk_and_refusals_under_it_which_are_no_figure(tiny_path: Path) -> None:
+    requests = Requests("tiny", [b"good film w%d" % (i % 20) for i in range(64)]).cut(TEI, 1)
     nonsense = Request(TEI, 0, 1, False, b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\n{")
-    with (
-        serving(["--config", str(tiny_path), "--device", "cpu"]) as server,
-        pytest.raises(AccelError, match=r"not timed, because [0-9]+ requests were refused or lost"),
-    ):
-        serve_wrk.load(server.port, [nonsense], 2, 1.0)
+    with serving(["--config", str(tiny_path), "--device", "cpu"]) as server:
+        found = serve_wrk.load(server.port, requests, 2, 1.0)
+        assert found.requests > 0
+        assert found.seconds >= 1
+        assert found.p99 >= found.p50 > 0
+        with pytest.raises(AccelError, match=r"not timed, because [0-9]+ requests were refused or lost"):
+            serve_wrk.load(server.port, [nonsense], 2, 1.0)
 
 
 def test_refusals_of_our_own_load_say_what_the_server_said(tiny_path: Path) -> None:
@@ -216,6 +221,7 @@ def test_wrong_answers_under_load_are_counted_and_fail(
     tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FROM", "70")  # after the check
+    monkeypatch.setattr(serve_client, "load", lambda *_: Load(1, 1.0, 1.0, 1.0))  # what is timed is right
     monkeypatch.setattr(serve_soak, "PATIENCE", 0.5)
     path = tmp_path / "serve.json"
     with pytest.raises(AccelError, match="answers were wrong") as failure:

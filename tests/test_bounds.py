@@ -309,8 +309,8 @@ class TestReport:
         assert [row["resource"] for row in document["limits"]] == ["fp32", "memory"]
         assert [part["unit"] for part in document["parts"]] == ["batch"]
 
-    def test_without_the_option_there_are_none(self, accel: Accel) -> None:
-        done = accel("bench", "--device", "cpu", "--sentences", "5", "--repeats", "1", "--json", "-")
+    def test_without_the_option_there_are_none(self, accel_here: Accel) -> None:
+        done = accel_here("bench", "--device", "cpu", "--sentences", "5", "--repeats", "1", "--json", "-")
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["bounds"] is None
 

@@ -152,13 +152,13 @@ def test_variables_of_the_plan(
         run_here()
 
 
-def test_variables_of_the_output(accel: Accel, tmp_path: Path) -> None:
+def test_variables_of_the_output(accel_here: Accel, tmp_path: Path) -> None:
     path = tmp_path / "out.tsv"
     path.write_text("old")
     variables = {"ACCEL_OUTPUT": str(path)}
-    assert accel("run", stdin=b"good\n", environment=variables).returncode == 1
+    assert accel_here("run", stdin=b"good\n", environment=variables).returncode == 1
     variables["ACCEL_OVERWRITE"] = "1"
-    assert accel("run", stdin=b"good\n", environment=variables).returncode == 0
+    assert accel_here("run", stdin=b"good\n", environment=variables).returncode == 0
     assert path.read_text() != "old"
 
 
@@ -234,15 +234,15 @@ def test_how_commands_may_end(
     assert outcome(monkeypatch, capsys, failure) == (code, said)
 
 
-def test_debug_shows_the_traceback(accel: Accel, tmp_path: Path) -> None:
+def test_debug_shows_the_traceback(accel: Accel, accel_here: Accel, tmp_path: Path) -> None:
     arguments = ("run", "--input", tmp_path / "none.txt")
-    plain = accel(*arguments)
+    plain = accel_here(*arguments)
     assert plain.stderr.count(b"\n") == 1
     for shown in (accel("--debug", *arguments), accel(*arguments, environment={"ACCEL_DEBUG": "1"})):
         assert shown.returncode == 1
         assert b"Traceback (most recent call last)" in shown.stderr
         assert b"InputError: cannot read" in shown.stderr
-    assert b"Traceback" not in accel(*arguments, environment={"ACCEL_DEBUG": "false"}).stderr
+    assert b"Traceback" not in accel_here(*arguments, environment={"ACCEL_DEBUG": "false"}).stderr
 
 
 def test_a_reader_of_help_that_has_enough() -> None:
@@ -251,14 +251,14 @@ def test_a_reader_of_help_that_has_enough() -> None:
     assert (result.returncode, result.stderr) == (0, b"")
 
 
-def test_info_says_what_is_missing(accel: Accel) -> None:
-    result = accel("info", "--device", "cpu")
+def test_info_says_what_is_missing(accel_here: Accel) -> None:
+    result = accel_here("info", "--device", "cpu")
     assert result.returncode == 0
     text = result.stdout.decode()
     assert f"accel          {__version__}" in text
     assert "GPU " in text
     assert "configuration  tiny" in text
-    plan = accel("info", "--plan", "--device", "cpu", "--batch", "7").stdout.decode()
+    plan = accel_here("info", "--plan", "--device", "cpu", "--batch", "7").stdout.decode()
     assert "device: cpu\n" in plan
     assert "batch: 7\n" in plan
 

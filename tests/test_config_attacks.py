@@ -52,7 +52,7 @@ def test_paths_with_nul(write: Write, key: str) -> None:
     assert f"model.{key} must be a string" in refusal(write(**{f"model__{key}": "a\0b"}))
 
 
-@pytest.mark.parametrize("text", ["[" * 5000, "{a: " * 5000, "name: " + "[" * 5000 + "]" * 5000])
+@pytest.mark.parametrize("text", ["[\n" * 5000, "{a: " * 5000, "name: " + "[\n" * 5000 + "]" * 5000])
 def test_nested_too_deeply(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(text)

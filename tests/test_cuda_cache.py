@@ -288,7 +288,7 @@ def test_two_processes_at_once(tmp_path: Path) -> None:
             stderr=subprocess.PIPE,
             env=environment,
         )
-        for _ in range(3)
+        for _ in range(2)
     ]
     for process in running:
         out, err = process.communicate(timeout=60)

@@ -171,8 +171,8 @@ def test_texts_are_shown_on_one_line_and_cut() -> None:
     assert _shown("short") == "short"
 
 
-def test_the_report_may_go_to_stdout(accel: Accel, predicted: list[str]) -> None:
-    done = accel("eval", "--json", "-", stdin=plain(predicted))
+def test_the_report_may_go_to_stdout(accel_here: Accel, predicted: list[str]) -> None:
+    done = accel_here("eval", "--json", "-", stdin=plain(predicted))
     assert json.load(io.BytesIO(done.stdout))["rows"][0]["accuracy"] == 1.0
 
 

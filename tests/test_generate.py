@@ -174,9 +174,9 @@ def test_two_processes_at_once(cache: Path) -> None:
         "print(fingerprint(obtain_weights(networks.SENTIMENT)))"
     )
     command = [sys.executable, "-c", code, str(ROOT), str(ROOT / "tests")]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) for _ in range(3)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, env=dict(os.environ)) for _ in range(2)]
     said = {process.communicate(timeout=60)[0] for process in running}
-    assert [process.returncode for process in running] == [0, 0, 0]
+    assert [process.returncode for process in running] == [0, 0]
     assert said == {fingerprint(networks.weights_of(networks.SENTIMENT, 7)).encode() + b"\n"}
     assert list((cache / "weights").iterdir()) == [generated_path(networks.SENTIMENT)]
 

@@ -58,9 +58,9 @@ def test_an_empty_vocabulary_and_an_empty_word() -> None:
 
 def test_the_shipped_vocabulary_is_quick_to_make_and_to_search() -> None:
     vocabulary = load_vocabulary(ROOT / "weights/sentiment/vocabulary.txt", 30_000)
-    begin = time.perf_counter()
+    begin = time.process_time()
     table = hash_table(vocabulary)
-    assert time.perf_counter() - begin < 2
+    assert time.process_time() - begin < 2
     assert len(table.slots) == 1 << 16
     assert table.probes < 40
     assert np.count_nonzero(table.slots[:, 3]) == len(vocabulary)

@@ -124,15 +124,15 @@ def test_the_plan_alone(no_gpu: None, said: Any) -> None:
     ]
 
 
-def test_a_gpu_that_is_asked_for_and_not_there(accel: Accel) -> None:
-    done = accel("info", "--device", "cuda:77")
+def test_a_gpu_that_is_asked_for_and_not_there(accel_here: Accel) -> None:
+    done = accel_here("info", "--device", "cuda:77")
     assert done.returncode == 1
     assert "--device cuda:77: " in done.stderr.decode()
     assert "Traceback" not in done.stderr.decode()
 
 
-def test_what_is_no_device(accel: Accel) -> None:
-    done = accel("info", "--device", "tpu")
+def test_what_is_no_device(accel_here: Accel) -> None:
+    done = accel_here("info", "--device", "tpu")
     assert done.returncode == 2
     assert "'tpu' is not one of auto, cpu, cuda, cuda:N" in done.stderr.decode()
 
@@ -143,8 +143,8 @@ STAGES = (
 )
 
 
-def test_where_the_time_of_a_start_goes(accel: Accel) -> None:
-    done = accel("info", "--startup", "--device", "cpu")
+def test_where_the_time_of_a_start_goes(accel_here: Accel) -> None:
+    done = accel_here("info", "--startup", "--device", "cpu")
     assert done.returncode == 0, done.stderr.decode()
     heading, *rows = done.stdout.decode().splitlines()
     assert heading.split() == ["stage", "seconds", "share"]
@@ -157,9 +157,9 @@ def test_where_the_time_of_a_start_goes(accel: Accel) -> None:
     assert rows[-4].endswith("100%")
 
 
-def test_the_figures_of_a_start(accel: Accel, tmp_path: Path) -> None:
+def test_the_figures_of_a_start(accel_here: Accel, tmp_path: Path) -> None:
     path = tmp_path / "startup.json"
-    done = accel("info", "--startup", "--device", "cpu", "--json", path)
+    done = accel_here("info", "--startup", "--device", "cpu", "--json", path)
     assert done.returncode == 0, done.stderr.decode()
     found = json.loads(path.read_text())
     assert {"machine", "versions", "commit", "date", "plan", "clock"} <= found.keys()
@@ -171,7 +171,7 @@ def test_the_figures_of_a_start(accel: Accel, tmp_path: Path) -> None:
     loading = sum(rows[name] for name in STAGES[3:7])
     assert loading == pytest.approx(found["load_seconds"], abs=1e-4)
     assert loading - rows["weights"] == pytest.approx(found["load_seconds_without_weights"], abs=1e-4)
-    again = accel("info", "--startup", "--device", "cpu", "--json", path)
+    again = accel_here("info", "--startup", "--device", "cpu", "--json", path)
     assert again.returncode == 1
     assert b"exists already" in again.stderr
 

@@ -90,8 +90,8 @@ def test_the_commands_have_the_option(
     assert asked == ["line"]
 
 
-def test_another_level_is_refused(accel: Accel) -> None:
-    done = accel("run", "--kernel-debug", "much")
+def test_another_level_is_refused(accel_here: Accel) -> None:
+    done = accel_here("run", "--kernel-debug", "much")
     assert done.returncode == 2
     assert b"'much' is not one of 'line', 'full'" in done.stderr
 

@@ -52,7 +52,7 @@ content = st.lists(
 marked = st.tuples(st.sampled_from([b"", b"\xef\xbb\xbf", b"\xef", b"\xef\xbb"]), content).map(b"".join)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(marked, st.lists(st.integers(0, 60)), st.integers(1, 9), st.integers(1, 9))
 @example(b"aaaa\xe2\x80\x94b", [5], 1, 5)  # what is cut off must not be continued by the next read
 @example(b"abc\r\n", [4], 1, 3)
@@ -66,7 +66,7 @@ def test_any_pieces_give_the_same_lines(data: bytes, cuts: list[int], rows: int,
     assert all(len(chunk) == rows for chunk in chunks[:-1])
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.text(min_size=1), st.integers(0, 40))
 def test_cut_keeps_whole_characters_and_as_many_as_fit(text: str, limit: int) -> None:
     line = text.encode("utf-8", "ignore")

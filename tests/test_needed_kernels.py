@@ -26,6 +26,7 @@ from accel_cli.kernels.base import Launch
 from accel_cli.kernels.sgemm_tile import USUAL, Tile
 from accel_cli.kernels.text_common import Count
 from accel_cli.model.config import ModelSpec, PlanSpec, load_config
+from accel_cli.model.weights import Weights
 from accel_cli.text.rows import TextFormatter
 from accel_cli.text.tokenizer import Tokenizer
 from accel_cli.text.vocabulary import SPECIAL
@@ -154,10 +155,10 @@ class Counting(Noting):
             Stream.current().enqueue(partial(arguments[1].__setitem__, Count.LINES, self.lines))
 
 
-def of_text(spec: ModelSpec, plan: Plan) -> set[Variant]:
+def of_text(spec: ModelSpec, weights: Weights, plan: Plan) -> set[Variant]:
     """What is launched for blocks of a file, for lists of lines, and for lines whose words the host found."""
     Noting.seen = set()
-    engine = CudaEngine(spec, networks.weights_of(spec), plan)
+    engine = CudaEngine(spec, weights, plan)
     words = {word: place for place, word in enumerate(SPECIAL)}
     tokenizer = Tokenizer(words, spec.min_tokens, spec.max_tokens)
     formatter = TextFormatter("tsv", ("label", "score"), spec.labels)
@@ -182,9 +183,10 @@ def test_text_that_is_read_on_the_device(
     plan = make_plan(spec, PlanSpec(batch=64, streams=1), "cuda:0")
     assert (plan.convolution, plan.precision, plan.gemm) == ("folded", "fp16", "wgmma")
     expected = {(launch.kernel.name, launch.defines) for launch in needed_launches(spec, plan, HOPPER)}
+    weights = networks.weights_of(spec)
     for processors in (1, 132):
         device["multiProcessorCount"] = processors
-        found = of_text(spec, plan)
+        found = of_text(spec, weights, plan)
         assert found <= expected
         assert without_tiles(found) == without_tiles(expected)
 

@@ -271,8 +271,10 @@ def test_a_cpu_has_no_kernels(reason: str | None, remedy: str, monkeypatch: pyte
     assert said == [f"--profile: cpu has no kernels, so the table of stages is all there is; {remedy}"]
 
 
-def test_the_command_on_a_cpu(accel: Accel) -> None:
-    done = accel("bench", "--device", "cpu", "--sentences", "5", "--repeats", "1", "--profile", "--json", "-")
+def test_the_command_on_a_cpu(accel_here: Accel) -> None:
+    done = accel_here(
+        "bench", "--device", "cpu", "--sentences", "5", "--repeats", "1", "--profile", "--json", "-"
+    )
     assert done.returncode == 0, done.stderr
     assert b"accel: --profile: cpu has no kernels" in done.stderr
     assert json.loads(done.stdout)["profile"] is None

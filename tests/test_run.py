@@ -84,8 +84,8 @@ def test_stdin_named_and_not(accel: Accel, odd: list[tuple[str, float]]) -> None
         assert same(parsed(result.stdout), odd)
 
 
-def test_nothing_piped_into_stdin_is_an_empty_input(accel: Accel) -> None:
-    result = accel("run", stdin=b"")
+def test_nothing_piped_into_stdin_is_an_empty_input(accel_here: Accel) -> None:
+    result = accel_here("run", stdin=b"")
     assert (result.returncode, result.stdout) == (0, b"")
     assert b"0 sentences" in result.stderr
 
@@ -138,9 +138,9 @@ def test_csv_of_nothing_has_its_header(run_here: Here, tmp_path: Path) -> None:
     assert run_here("--input", tmp_path / "in.txt", "--format", "csv") == b"label,score\n"
 
 
-def test_the_summary(accel: Accel, tmp_path: Path) -> None:
+def test_the_summary(accel_here: Accel, tmp_path: Path) -> None:
     lines = [b"good", b"", b"\xff\xff", b"film " * 25, b" ", b"x" * 2000]
-    result = accel("run", stdin=b"\n".join(lines))
+    result = accel_here("run", stdin=b"\n".join(lines))
     report = result.stderr.decode().splitlines()
     labels = [label for label, _ in parsed(result.stdout)]
     assert report[0].startswith("accel: device=cpu precision=fp32 ")
@@ -153,11 +153,11 @@ def test_the_summary(accel: Accel, tmp_path: Path) -> None:
     assert len(report) == 5
 
 
-def test_replaced_records_have_empty_labels(accel: Accel, tmp_path: Path) -> None:
+def test_replaced_records_have_empty_labels(accel_here: Accel, tmp_path: Path) -> None:
     path = tmp_path / "in.jsonl"
     path.write_bytes(b'{"text": "good"}\n{"text": 5}\n{\n{"text": ""}\n')
     replace = ("--on-error", "replace")
-    result = accel("run", "--input", path, *replace, "--format", "jsonl", "--fields", "text,label,score")
+    result = accel_here("run", "--input", path, *replace, "--format", "jsonl", "--fields", "text,label,score")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert result.returncode == 0
     assert [row["text"] for row in rows] == ["good", "", "", ""]
@@ -167,20 +167,20 @@ def test_replaced_records_have_empty_labels(accel: Accel, tmp_path: Path) -> Non
     assert "4 sentences" in report
     assert "blank 1, replaced bytes 0, failed records 2" in report
     assert f"the first failed record: {path}:2: 'text' is int, not a string" in report
-    result = accel("run", "--input", path, *replace, "--batch", "1")
+    result = accel_here("run", "--input", path, *replace, "--batch", "1")
     assert [line == b"\t" for line in result.stdout.splitlines()] == [False, True, True, False]
 
 
-def test_an_output_file(accel: Accel, tmp_path: Path) -> None:
+def test_an_output_file(accel_here: Accel, tmp_path: Path) -> None:
     path = tmp_path / "out.tsv"
-    assert accel("run", "--output", path, stdin=b"good\n").returncode == 0
+    assert accel_here("run", "--output", path, stdin=b"good\n").returncode == 0
     first = path.read_bytes()
     assert len(parsed(first)) == 1
-    result = accel("run", "--output", path, stdin=b"good\nbad\n")
+    result = accel_here("run", "--output", path, stdin=b"good\nbad\n")
     assert result.returncode == 1
     assert b"exists already; say --overwrite to replace it, or name another file" in result.stderr
     assert path.read_bytes() == first
-    result = accel("run", "--output", path, "--overwrite", stdin=b"good\nbad\n")
+    result = accel_here("run", "--output", path, "--overwrite", stdin=b"good\nbad\n")
     assert (result.returncode, result.stdout) == (0, b"")
     assert len(parsed(path.read_bytes())) == 2
     assert [entry.name for entry in tmp_path.iterdir()] == ["out.tsv"]
@@ -192,11 +192,11 @@ def test_an_input_may_be_its_own_output(run_here: Here, tmp_path: Path) -> None:
     assert len(parsed(run_here("--input", path))) == 2
 
 
-def test_a_failure_leaves_the_old_output(accel: Accel, tmp_path: Path) -> None:
+def test_a_failure_leaves_the_old_output(accel_here: Accel, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(b'{"text": "good"}\n{\n')
     (tmp_path / "out.tsv").write_text("old")
     arguments = ("--input", tmp_path / "in.jsonl", "--output", tmp_path / "out.tsv", "--overwrite")
-    result = accel("run", *arguments, "--batch", "1")
+    result = accel_here("run", *arguments, "--batch", "1")
     assert result.returncode == 1
     assert (tmp_path / "out.tsv").read_text() == "old"
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["in.jsonl", "out.tsv"]
@@ -207,9 +207,9 @@ def test_two_processes_on_one_empty_cache(tiny_path: Path, tmp_path: Path) -> No
     pipe = subprocess.PIPE
     processes = [
         subprocess.Popen(command("run"), cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, stderr=pipe)
-        for _ in range(3)
+        for _ in range(2)
     ]
     outputs = [process.communicate(b"good\nbad\n", timeout=60) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], outputs
+    assert [process.returncode for process in processes] == [0, 0], outputs
     assert len({rows for rows, _ in outputs}) == 1
     assert len(list((tmp_path / "cache" / "weights").iterdir())) == 1

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import ROOT, Accel, command
 
+from accel_cli.commands import cli
 from accel_cli.errors import (
     AccelError,
     ConfigError,
@@ -42,20 +43,26 @@ def failure(run_here: Here, kind: type[AccelError], *arguments: str | Path) -> s
     return str(caught.value)
 
 
-def test_missing_empty_and_folder(accel: Accel, tmp_path: Path) -> None:
+def test_missing_empty_and_folder(accel_here: Accel, tmp_path: Path) -> None:
     missing = tmp_path / "none.txt"
-    refused(accel("run", "--input", missing), 1, f"cannot read {missing}: No such file or directory; check")
-    refused(accel("run", "--input", tmp_path), 1, f"{tmp_path} holds no file that accel reads by its name")
-    refused(accel("run", "--input", ""), 2, "the name of an input is empty; name a file, or - for stdin")
+    refused(
+        accel_here("run", "--input", missing), 1, f"cannot read {missing}: No such file or directory; check"
+    )
+    refused(
+        accel_here("run", "--input", tmp_path), 1, f"{tmp_path} holds no file that accel reads by its name"
+    )
+    refused(accel_here("run", "--input", ""), 2, "the name of an input is empty; name a file, or - for stdin")
     (tmp_path / "empty.txt").write_bytes(b"")
-    result = accel("run", "--input", tmp_path / "empty.txt")
+    result = accel_here("run", "--input", tmp_path / "empty.txt")
     assert (result.returncode, result.stdout) == (0, b"")
     assert b"accel: 0 sentences in " in result.stderr
 
 
 @pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
-def test_a_file_that_cannot_be_read(accel: Accel) -> None:
-    refused(accel("run", "--input", "/proc/self/mem"), 1, "cannot read /proc/self/mem: Input/output error")
+def test_a_file_that_cannot_be_read(accel_here: Accel) -> None:
+    refused(
+        accel_here("run", "--input", "/proc/self/mem"), 1, "cannot read /proc/self/mem: Input/output error"
+    )
 
 
 def test_all_inputs_are_looked_at_before_any_work(run_here: Here, tmp_path: Path) -> None:
@@ -172,14 +179,14 @@ def test_an_unwritable_cache_is_done_without_and_said_once(accel: Accel) -> None
     assert result.stderr.count(b"accel: the generated weights are not kept: cannot write /proc/nope") == 1
 
 
-def test_a_gpu_that_is_not_there(accel: Accel) -> None:
+def test_a_gpu_that_is_not_there(accel_here: Accel) -> None:
     for device in ("cuda", "cuda:3"):
-        result = accel("run", "--device", device, stdin=b"good\n")
+        result = accel_here("run", "--device", device, stdin=b"good\n")
         refused(
             result, DeviceError.exit_code, f"--device {device}: no NVIDIA driver", "or use `--device cpu`"
         )
         assert result.stdout == b""
-    assert accel("run", "--device", "auto", stdin=b"good\n").stderr.startswith(b"accel: device=cpu ")
+    assert accel_here("run", "--device", "auto", stdin=b"good\n").stderr.startswith(b"accel: device=cpu ")
 
 
 def with_weights(tiny_path: Path, tmp_path: Path, content: bytes | None, model: str = "") -> Path:
@@ -194,8 +201,8 @@ def with_weights(tiny_path: Path, tmp_path: Path, content: bytes | None, model: 
 @pytest.fixture(scope="module")
 def weights(tiny_path: Path, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     path = tmp_path_factory.mktemp("weights") / "model.safetensors"
-    line = command("weights", "init", "--config", tiny_path, "--output", path)
-    subprocess.run(line, cwd=ROOT, capture_output=True, check=True)
+    line = ["weights", "init", "--config", str(tiny_path), "--output", str(path)]
+    cli.main(line, standalone_mode=False)
     return path.read_bytes()
 
 
@@ -246,7 +253,7 @@ def test_configurations_that_cannot_be(run_here: Here, tiny_path: Path, tmp_path
     assert "filters" in failure(run_here, ConfigError, *path, config)  # the nearest valid key
 
 
-def test_the_pointers_to_help(accel: Accel) -> None:
-    result = accel("run", "--device", "gpu", stdin=b"good\n")
+def test_the_pointers_to_help(accel_here: Accel) -> None:
+    result = accel_here("run", "--device", "gpu", stdin=b"good\n")
     assert result.returncode == 2
     assert b"'gpu' is not one of auto, cpu, cuda, cuda:N" in result.stderr

@@ -15,7 +15,10 @@ from disks import mounted
 Here = Callable[..., bytes]
 
 
-def feed(tiny_path: Path, redirect: str, data: str = "yes good film | head -20000") -> list[str]:
+LINES = 8_000  # whose rows are more than a pipe or the small disk holds
+
+
+def feed(tiny_path: Path, redirect: str, data: str = f"yes good film | head -{LINES}") -> list[str]:
     """A shell pipeline around `accel run`; the exit codes of its parts and what stood on stderr."""
     line = f"{data} | {sys.executable} -m accel_cli run --batch 64 {redirect}; echo ${{PIPESTATUS[*]}} >&2"
     environment = {**os.environ, "ACCEL_CONFIG": str(tiny_path)}
@@ -68,7 +71,7 @@ def test_a_full_stdout_of_a_command_that_prints(words: str) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 def test_a_full_stderr_costs_no_rows(tiny_path: Path, tmp_path: Path) -> None:
     assert feed(tiny_path, f"2>/dev/full >{tmp_path}/out.tsv")[-1].split()[-1] == "0"
-    assert len((tmp_path / "out.tsv").read_bytes().splitlines()) == 20000
+    assert len((tmp_path / "out.tsv").read_bytes().splitlines()) == LINES
 
 
 def test_closed_streams(tiny_path: Path, tmp_path: Path) -> None:
@@ -78,7 +81,7 @@ def test_closed_streams(tiny_path: Path, tmp_path: Path) -> None:
     said = feed(tiny_path, "--input - <&-")
     assert said[0] == "Error: stdin is closed; name a file with --input"
     assert feed(tiny_path, f"2>&- >{tmp_path}/out.tsv")[-1].split()[-1] == "0"
-    assert len((tmp_path / "out.tsv").read_bytes().splitlines()) == 20000
+    assert len((tmp_path / "out.tsv").read_bytes().splitlines()) == LINES
 
 
 @pytest.fixture
@@ -101,7 +104,7 @@ def test_a_full_disk(tiny_path: Path, small_disk: Path) -> None:
 
 
 def test_a_full_disk_cuts_no_row_out_of_the_middle(tiny_path: Path, small_disk: Path) -> None:
-    feed(tiny_path, f"--fields text,label >{small_disk}/out.tsv", "seq 20000")
+    feed(tiny_path, f"--fields text,label >{small_disk}/out.tsv", f"seq {LINES}")
     rows = (small_disk / "out.tsv").read_bytes().split(b"\n")
     numbers = [row.split(b"\t")[0] for row in rows[:-1]]
     assert numbers == [b"%d" % number for number in range(1, len(rows))]

@@ -185,7 +185,7 @@ def sentences(encoded: Encoded) -> list[list[int]]:
     return [batch.ids[batch.offsets[i] : batch.offsets[i + 1]].tolist() for i in range(len(batch))]
 
 
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(st.lists(texts, max_size=6), st.integers(1, 5), st.integers(0, 6))
 def test_encode_pads_cuts_and_marks_each_line_by_itself(lines: list[bytes], least: int, more: int) -> None:
     most = least + more
@@ -244,5 +244,5 @@ def test_special_words_cannot_be_spelt() -> None:
 )
 def test_long_repetitions_take_linear_time(unit: bytes) -> None:
     """A quadratic pattern would hang here."""
-    assert tokens(unit * 5_000) == reference(unit * 5_000)
-    assert len(tokens(unit * 500_000)) <= 1_000_000
+    assert tokens(unit * 2_000) == reference(unit * 2_000)
+    assert len(tokens(unit * 200_000)) <= 400_000

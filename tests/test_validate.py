@@ -32,11 +32,11 @@ def golden_of(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def golden(accel: Accel, golden_of: dict[str, Path]) -> Path:
+def golden(accel_here: Accel, golden_of: dict[str, Path]) -> Path:
     """Golden outputs of the shipped sentences, made once."""
     path = golden_of["path"]
     if not path.exists():
-        made = accel("validate", "--make-golden", path)
+        made = accel_here("validate", "--make-golden", path)
         assert made.returncode == 0, made.stderr.decode()
         count = (ROOT / "weights" / "sentences.txt").read_bytes().count(b"\n")
         assert f"wrote golden outputs of {count} sentences to " in made.stderr.decode()
@@ -86,8 +86,8 @@ def layers(text: str) -> list[list[str]]:
     return [re.findall(r"^  (\S+)", part, re.MULTILINE)[1:] for part in text.split("\n\n")]
 
 
-def test_goldens_just_made_pass_on_every_plan(accel: Accel, golden: Path) -> None:
-    done = accel("validate", "--golden", golden, *CPU)
+def test_goldens_just_made_pass_on_every_plan(accel_here: Accel, golden: Path) -> None:
+    done = accel_here("validate", "--golden", golden, *CPU)
     out = done.stdout.decode()
     assert done.returncode == 0, out + done.stderr.decode()
     assert "all checks passed" in done.stderr.decode()

@@ -244,7 +244,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255))
 def test_no_changed_byte_goes_unnoticed(
     small: bytes, tmp_path_factory: pytest.TempPathFactory, place: float, flip: int

@@ -25,14 +25,14 @@ def error_of(done: object) -> str:
     return text
 
 
-def test_init_and_check(accel: Accel, tiny: Config, tmp_path: Path) -> None:
+def test_init_and_check(accel_here: Accel, tiny: Config, tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
-    made = accel("weights", "init", "--output", path, "--seed", "7")
+    made = accel_here("weights", "init", "--output", path, "--seed", "7")
     assert made.returncode == 0, error_of(made)
     assert f"wrote {path}, seed 7" in error_of(made)
     tensors, _ = load_tensors(path)
     assert digest(tensors) == digest(generate(tiny.model, 7))
-    done = accel("weights", "check", path)
+    done = accel_here("weights", "check", path)
     out = done.stdout.decode()
     assert done.returncode == 0
     assert "gate.weight             float32   [3, 20]" in out
@@ -40,74 +40,74 @@ def test_init_and_check(accel: Accel, tiny: Config, tmp_path: Path) -> None:
     assert "fits tiny" in out  # ACCEL_CONFIG names it
 
 
-def test_another_seed_gives_other_weights(accel: Accel, tmp_path: Path) -> None:
+def test_another_seed_gives_other_weights(accel_here: Accel, tmp_path: Path) -> None:
     for seed in ("1", "2"):
-        assert accel("weights", "init", "--output", tmp_path / seed, "--seed", seed).returncode == 0
+        assert accel_here("weights", "init", "--output", tmp_path / seed, "--seed", seed).returncode == 0
     one, two = (digest(load_tensors(tmp_path / seed)[0]) for seed in ("1", "2"))
     assert one != two
 
 
-def test_what_exists_is_not_replaced_unless_one_says_so(accel: Accel, tmp_path: Path) -> None:
+def test_what_exists_is_not_replaced_unless_one_says_so(accel_here: Accel, tmp_path: Path) -> None:
     path = tmp_path / "w"
     path.write_bytes(b"mine")
     for call in (("init",), ("convert", path)):
-        done = accel("weights", *call, "--output", path)
+        done = accel_here("weights", *call, "--output", path)
         assert done.returncode == 1
         assert f"{path} exists already; say --overwrite to replace it" in error_of(done)
         assert path.read_bytes() == b"mine"
-    assert accel("weights", "init", "--output", path, "--overwrite").returncode == 0
+    assert accel_here("weights", "init", "--output", path, "--overwrite").returncode == 0
     load_tensors(path)
 
 
-def test_convert(accel: Accel, tiny: Config, tmp_path: Path) -> None:
+def test_convert(accel_here: Accel, tiny: Config, tmp_path: Path) -> None:
     save_file(dict(generate(tiny.model, 3)), tmp_path / "plain.safetensors")
-    done = accel("weights", "convert", tmp_path / "plain.safetensors", "--output", tmp_path / "w")
+    done = accel_here("weights", "convert", tmp_path / "plain.safetensors", "--output", tmp_path / "w")
     assert done.returncode == 0, error_of(done)
     assert load_weights(tmp_path / "w", tiny.model).gate.bias.shape == (3,)
 
 
-def test_convert_the_schools_file(accel: Accel, tmp_path: Path) -> None:
+def test_convert_the_schools_file(accel_here: Accel, tmp_path: Path) -> None:
     (tmp_path / "params.bin").write_bytes(b"1234")
-    done = accel("weights", "convert", tmp_path / "params.bin", "--output", tmp_path / "w")
+    done = accel_here("weights", "convert", tmp_path / "params.bin", "--output", tmp_path / "w")
     assert done.returncode == 1
     assert "has 4 bytes; a params.bin of this network has" in error_of(done)
     assert not (tmp_path / "w").exists()
 
 
-def test_a_source_that_does_not_fit_is_the_one_named(accel: Accel, tiny: Config, tmp_path: Path) -> None:
+def test_a_source_that_does_not_fit_is_the_one_named(accel_here: Accel, tiny: Config, tmp_path: Path) -> None:
     tensors = {**generate(tiny.model, 3), "gate.bias": np.zeros(4, np.float32)}
     save_file(tensors, tmp_path / "plain.safetensors")
-    done = accel("weights", "convert", tmp_path / "plain.safetensors", "--output", tmp_path / "w")
+    done = accel_here("weights", "convert", tmp_path / "plain.safetensors", "--output", tmp_path / "w")
     assert done.returncode == 1
     assert f"{tmp_path / 'plain.safetensors'} does not fit the configuration: gate.bias has" in error_of(done)
     assert not (tmp_path / "w").exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", None])
-def test_checking_what_is_no_weights_file(accel: Accel, tmp_path: Path, content: bytes | None) -> None:
+def test_checking_what_is_no_weights_file(accel_here: Accel, tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "w"
     if content is not None:
         path.write_bytes(content)
-    done = accel("weights", "check", path)
+    done = accel_here("weights", "check", path)
     assert done.returncode == 1
     assert str(path) in error_of(done)
 
 
-def test_checking_a_damaged_file(accel: Accel, tiny: Config, tmp_path: Path) -> None:
+def test_checking_a_damaged_file(accel_here: Accel, tiny: Config, tmp_path: Path) -> None:
     path = tmp_path / "w"
     save_weights(path, tiny.model, generate(tiny.model, 3))
     content = bytearray(path.read_bytes())
     content[-1] ^= 128
     path.write_bytes(content)
-    done = accel("weights", "check", path)
+    done = accel_here("weights", "check", path)
     assert done.returncode == 1
     assert "is damaged: sha256 is" in error_of(done)
 
 
-def test_checking_weights_of_another_network(accel: Accel, tiny: Config, tmp_path: Path) -> None:
+def test_checking_weights_of_another_network(accel_here: Accel, tiny: Config, tmp_path: Path) -> None:
     path = tmp_path / "w"
     save_weights(path, tiny.model, generate(tiny.model, 3))
-    done = accel("weights", "check", path, "--config", "school")
+    done = accel_here("weights", "check", path, "--config", "school")
     assert done.returncode == 1
     assert "does not fit the configuration: missing convolution.7.weight" in error_of(done)
 

@@ -91,7 +91,7 @@ def test_a_failed_record_has_empty_values(layout: str, row: str) -> None:
     assert rows(layout, ["label", "score"], [0, 1, 2]).count("negative") == 0
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=3), st.booleans())
 def test_texts_come_back_from_every_format(texts: list[str], alone: bool) -> None:
     fields = ["text"] if alone else ["label", "text"]

@@ -13,8 +13,10 @@ collect_ignore_glob = ["test_*.py"] if any(find_spec(name) is None for name in N
 
 if not collect_ignore_glob:
     import httpx
+    from conftest import Accel
 
-    from serve.processes import Running, running
+    from accel_cli.serve import server as served
+    from serve.processes import CLIENT, Running, running
 
     @pytest.fixture(scope="session")
     def server(tiny_path: Path) -> Iterator[Running]:
@@ -25,5 +27,11 @@ if not collect_ignore_glob:
     @pytest.fixture(scope="session")
     def client(server: Running) -> Iterator[httpx.Client]:
         """Talks to it."""
-        with httpx.Client(base_url=server.url, timeout=60) as made:
+        with httpx.Client(base_url=server.url, **CLIENT) as made:
             yield made
+
+    @pytest.fixture
+    def refused_here(accel_here: Accel, monkeypatch: pytest.MonkeyPatch) -> Accel:
+        """`accel` within this process, where it must refuse to serve."""
+        monkeypatch.setattr(served, "serve", lambda *_: pytest.fail("it serves"))
+        return accel_here

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,12 @@ def answer(server: Running, *pieces: bytes) -> tuple[int, str]:
         return status, json.loads(body)["error"] if body else ""
 
 
+def answers(server: Running, *sent: bytes) -> list[tuple[int, str]]:
+    """The same for several connections at once."""
+    with ThreadPoolExecutor(len(sent)) as pool:
+        return list(pool.map(partial(answer, server), sent))
+
+
 def check_alive(server: Running) -> None:
     assert server.predict("good").status_code == 200
 
@@ -54,8 +62,8 @@ def test_head_and_body_of_an_answer_come_together(strict: Running) -> None:
 
 
 def test_a_slow_header_is_ended(strict: Running) -> None:
-    for sent in (b"", b"GET /hea", b"GET /health HTTP/1.1\r\nhost: x\r\nx-slow: 1"):
-        assert answer(strict, sent) == (408, "the header was not whole in time")
+    sent = (b"", b"GET /hea", b"GET /health HTTP/1.1\r\nhost: x\r\nx-slow: 1")
+    assert answers(strict, *sent) == [(408, "the header was not whole in time")] * 3
     assert strict.metric('accel_rejected_total{reason="timeout"}') >= 3
 
 
@@ -84,11 +92,11 @@ def test_drops_of_newlines_are_no_sign_of_life(strict: Running) -> None:
 
 
 def test_a_slow_body_is_ended(strict: Running) -> None:
-    for sent in (
+    sent = (
         post(b"content-length: 100", body=b"{"),
         post(b"transfer-encoding: chunked", body=b"1\r\n{\r\n"),
-    ):
-        assert answer(strict, sent) == (408, "the body was not whole in time")
+    )
+    assert answers(strict, *sent) == [(408, "the body was not whole in time")] * 2
 
 
 def test_an_idle_connection_is_closed(strict: Running) -> None:

@@ -241,8 +241,8 @@ def test_a_port_in_use(accel: Accel, server: Running) -> None:
     )
 
 
-def test_a_host_that_is_none(accel: Accel) -> None:
-    done = accel("serve", "--host", "256.1.1.1", "--port", "0")
+def test_a_host_that_is_none(refused_here: Accel) -> None:
+    done = refused_here("serve", "--host", "256.1.1.1", "--port", "0")
     assert (done.returncode, done.stderr[:41]) == (2, b"Error: cannot listen on 256.1.1.1 port 0:")
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from accel_cli.classifier import Classifier
 from accel_cli.model.config import Config
-from serve.processes import Running, running, until
+from serve.processes import CLIENT, Running, running, until
 from serve.test_lifecycle import begun, in_background
 
 
@@ -58,7 +58,7 @@ def test_too_much_is_refused_and_it_recovers_at_once(busy: Running, gate: Path) 
             {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [1], "data": ["a"]}]},
         ),
     ):
-        refused = httpx.post(busy.url + path, json=body)
+        refused = busy.post(path, body)
         assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
         assert refused.json() == {
             "error": "4 texts are being worked on, and 4 are enough; try again",
@@ -155,7 +155,7 @@ def test_a_hundred_clients_each_get_their_own_answer(server: Running, tiny: Conf
 
     limits = httpx.Limits(max_connections=100)
     with (
-        httpx.Client(base_url=server.url, limits=limits, timeout=60) as client,
+        httpx.Client(base_url=server.url, limits=limits, **CLIENT) as client,
         ThreadPoolExecutor(100) as pool,
     ):
         answers = list(pool.map(ask, asked))

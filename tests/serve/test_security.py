@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from serve.processes import Running, read_answer, running
 
-FUZZ = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SUPPRESSED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+FUZZ = settings(max_examples=60, suppress_health_check=SUPPRESSED)
 PATHS = [
     "/",
     "/predict",
@@ -43,7 +44,7 @@ def guarded(tiny_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def test_a_wrong_token_is_refused(guarded: Running, given: str | None) -> None:
     headers = {"authorization": given} if given is not None else {}
     for path in ("/predict", "/", "/v2/models/tiny/infer"):
-        refused = httpx.post(guarded.url + path, json={"inputs": "good"}, headers=headers)
+        refused = guarded.post(path, {"inputs": "good"}, headers=headers)
         assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
         assert refused.json()["error"] == "this server wants its token: send `Authorization: Bearer TOKEN`"
     for path in ("/info", "/metrics", "/v2", "/v2/models/tiny", "/openapi.json", "/nothing"):
@@ -84,12 +85,12 @@ def test_the_token_is_not_logged(guarded: Running) -> None:
     ],
 )
 def test_a_token_file_that_holds_none(
-    accel: Accel, tmp_path: Path, content: bytes | None, words: str
+    refused_here: Accel, tmp_path: Path, content: bytes | None, words: str
 ) -> None:
     path = tmp_path / "token"
     if content is not None:
         path.write_bytes(content)
-    done = accel("serve", "--port", "0", "--token-file", path)
+    done = refused_here("serve", "--port", "0", "--token-file", path)
     assert done.returncode == 2
     assert f"Error: --token-file {path}: " in done.stderr.decode()
     assert words in done.stderr.decode()

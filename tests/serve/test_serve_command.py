@@ -63,8 +63,8 @@ def test_wrong_values(arguments: list[str], words: str) -> None:
         (["--max-queue-delay-us", "3000000", "--drain-seconds", "1"], "is no shorter than --drain-seconds 1"),
     ],
 )
-def test_contradictory_limits_refuse_to_start(accel: Accel, arguments: list[Any], words: str) -> None:
-    done = accel("serve", "--port", "0", *arguments)
+def test_contradictory_limits_refuse_to_start(refused_here: Accel, arguments: list[Any], words: str) -> None:
+    done = refused_here("serve", "--port", "0", *arguments)
     assert done.returncode == 2
     assert words in done.stderr.decode()
     assert b"listening" not in done.stderr

@@ -31,6 +31,7 @@ from shards.conftest import Here
 Start = Callable[..., "subprocess.Popen[bytes]"]
 LINES = 12_000
 SHARD = 24_000  # bytes: an eighth of them
+SLOWLY = ("--batch", "2")  # seconds from the first part to the last, within which a signal must come
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +155,7 @@ def test_kill_9_of_the_parent_and_resume(
     start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str], run_into: Here, many: Path
 ) -> None:
     out = tmp_path / "out"
-    process = start("--workers", "2")
+    process = start("--workers", "2", *SLOWLY)
     wait_for(lambda: list(out.glob("part-*")), process)
     workers = children_of(process)
     process.kill()
@@ -207,7 +208,7 @@ def test_a_signal(
 ) -> None:
     """To the parent, or to all processes, as a terminal does with Ctrl-C."""
     out = tmp_path / "out"
-    process = start("--workers", workers)
+    process = start("--workers", workers, *SLOWLY)
     wait_for(lambda: list(out.glob("part-*")), process)
     children = children_of(process)
     (os.killpg if to_all else os.kill)(process.pid, number)

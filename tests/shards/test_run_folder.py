@@ -35,7 +35,7 @@ def single(*arguments: str | Path) -> bytes:
         return Path(folder, "rows").read_bytes()
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     files=st.lists(
         st.lists(st.sampled_from([b"good", b"", b"bad film", b"\xff", b"a\r", b"w3 " * 9]), max_size=12),

@@ -61,10 +61,6 @@ void Fiber::allocate() {
     stack_ = static_cast<unsigned char*>(pages) + guard_bytes;
 }
 
-Fiber::~Fiber() {
-    if (stack_) munmap(stack_ - guard_bytes, guard_bytes + stack_bytes);
-}
-
 void Fiber::start(void (*body)()) {
     if (!stack_) allocate();
     body_ = body;

@@ -1,4 +1,4 @@
-// A fiber: a function with a stack of its own, which runs until it gives way.
+// A fiber: a function with a stack of its own, which runs until it gives way. Its stack stays until the process ends.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,6 @@ class Fiber {
   public:
     Fiber() = default;
     Fiber(const Fiber&) = delete;
-    ~Fiber();
     // Makes the next resume() begin `body`.
     void start(void (*body)());
     // Runs the fiber until it gives way or its body returns.

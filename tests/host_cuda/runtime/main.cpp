@@ -56,6 +56,7 @@ int main() {
     watch_for_faults();
     read_launch();
     check_launch();
+    make_threads();
     const Contents before = written_contents();
     Contents first;
     for (const Order turn : orders) {

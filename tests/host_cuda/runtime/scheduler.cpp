@@ -150,8 +150,7 @@ std::string whereabouts() {
     return text + ", threads in order: " + name_of(order);
 }
 
-void run_grid(void (*begin_block)()) {
-    chance.seed(1);
+void make_threads() {
     cluster = std::vector<Block>(entry.cluster);
     block = cluster.data();
     for (Block& each : cluster) {
@@ -160,6 +159,10 @@ void run_grid(void (*begin_block)()) {
             each.threads[i].index = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
         }
     }
+}
+
+void run_grid(void (*begin_block)()) {
+    chance.seed(1);
     const std::size_t blocks = std::size_t{gridDim.x} * gridDim.y * gridDim.z;
     for (const std::size_t first : turns(blocks / cluster.size(), 2)) {
         std::size_t i = first * cluster.size();

@@ -15,6 +15,9 @@ const char* name_of(Order order);
 extern Order order;
 extern bool released;  // somebody who waited is ready again
 
+// Makes the threads of one block or cluster, which run all others, too: new stacks take longer than most kernels.
+void make_threads();
+
 // Runs every block of the grid, in `order`; `begin_block` prepares shared memory.
 void run_grid(void (*begin_block)());
 
