@@ -125,7 +125,9 @@ def test_a_reset_connection_is_dropped(busy: Running) -> None:
 
 def test_what_waits_becomes_the_next_batch(busy: Running, gate: Path) -> None:
     """One batch is with the engine besides the one that it computes."""
-    waiting = [in_background(busy, "bad") for _ in range(3)]
+    waiting = [in_background(busy, "bad")]
+    until(lambda: busy.metric("accel_queue_size") == 1)
+    waiting += [in_background(busy, "bad") for _ in range(2)]
     until(lambda: busy.metric("accel_queue_size") == 3)
     gate.touch()
     assert [future.result().status_code for future in waiting] == [200] * 3
