@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from accel_cli.serve.limits import Limits
 
 KEY = "accel.connection"  # where a request's scope holds its connection
+CYCLE = "accel.cycle"  # and what uvicorn knows of its answer
 _HEADER, _BODY, _WHOLE = "header", "body", "whole"  # the stages of a message
 _PIPELINED = 64  # requests that may wait on one connection
 _LINE = 32  # bytes that a line of a header costs besides its own, as HTTP/2 reckons
 _OVERHEAD = 8  # bytes on the wire for each byte of a body: chunks may be small, but not all of them
 _SLOW_READER = 30.0  # seconds
-_CORK = getattr(socket, "TCP_CORK", None)  # where the system has it
 _LEAVING = 5.0  # seconds in which a closed connection's last bytes must be read
 
 
@@ -120,6 +118,7 @@ class Connection(HttpToolsProtocol):
         """The request can be answered."""
         self._stage = _BODY
         super().on_headers_complete()
+        self.scope[CYCLE] = self.cycle  # type: ignore[literal-required]
 
     def on_message_complete(self) -> None:
         """The request is whole."""
@@ -140,18 +139,27 @@ class Connection(HttpToolsProtocol):
 
     # What is answered
 
-    def cork(self) -> None:
-        """Keep what is written: uvicorn writes an answer in two pieces, and each would wake the client."""
-        self._set_cork(1)
+    async def answer(
+        self, cycle: RequestResponseCycle, status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes
+    ) -> None:
+        """A whole answer in one write: uvicorn's two are two packets, which wake the client twice.
 
-    def uncork(self) -> None:
-        """Send it."""
-        self._set_cork(0)
-
-    def _set_cork(self, value: int) -> None:
-        if _CORK is not None and not self.lost:
-            with suppress(OSError, ValueError):  # it is lost all the same
-                self.transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, _CORK, value)
+        What `headers` hold is known to be fit for a header.
+        """
+        if self.flow.write_paused:
+            await self.flow.drain()
+        if cycle.disconnected:
+            return
+        cycle.response_started = cycle.response_complete = True
+        lines = [b"%s: %s\r\n" % header for header in (*cycle.default_headers, *headers)]
+        if not cycle.keep_alive:
+            lines.append(b"connection: close\r\n")
+        shown = b"" if cycle.scope["method"] == "HEAD" else body
+        self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", shown]))
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()
 
     # How it ends
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from accel_cli.serve.connection import KEY, Connection
+from accel_cli.serve.connection import CYCLE, KEY, Connection
 from accel_cli.serve.replies import Reply
 
 # the Asynchronous Server Gateway Interface, which uvicorn speaks
@@ -40,6 +40,7 @@ class Visit:
         self.place = "other"
         self.code = 0
         self.notes: dict[str, Any] = {}
+        self._cycle = scope[CYCLE]
         self._receive, self._send = receive, send
         sent = self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers
         self._unread = sent
@@ -52,9 +53,8 @@ class Visit:
         return message
 
     async def answer(self, reply: Reply) -> None:
-        """Send the reply; if the body is still coming, take it first: a client sends first and reads then."""
+        """Send the reply; a body that still comes is taken all the same: a client sends first, then reads."""
         self.code = reply.status
-        lingers = self._unread
         headers = [
             (b"content-type", reply.media_type),
             (b"content-length", b"%d" % len(reply.body)),
@@ -62,18 +62,19 @@ class Visit:
             (b"x-request-id", self.identity),
             (b"x-total-time", b"%.3f" % ((time.perf_counter() - self.begin) * 1e3)),
         ]
-        if lingers:
-            headers.append((b"connection", b"close"))
-        self.connection.cork()
-        try:
-            await self._send({"type": "http.response.start", "status": reply.status, "headers": headers})
-            await self._send({"type": "http.response.body", "body": reply.body, "more_body": lingers})
-        finally:
-            self.connection.uncork()
-        if lingers:
-            with suppress(asyncio.TimeoutError, TimeoutError, asyncio.CancelledError):
-                await asyncio.wait_for(self._discard(), _LINGER)
-            await self._send({"type": "http.response.body"})
+        if self._unread:
+            await self._answer_early(reply, headers)
+        else:
+            await self.connection.answer(self._cycle, reply.status, headers, reply.body)
+
+    async def _answer_early(self, reply: Reply, headers: list[tuple[bytes, bytes]]) -> None:
+        """Answer while the body is still coming, and close."""
+        headers.append((b"connection", b"close"))
+        await self._send({"type": "http.response.start", "status": reply.status, "headers": headers})
+        await self._send({"type": "http.response.body", "body": reply.body, "more_body": True})
+        with suppress(asyncio.TimeoutError, TimeoutError, asyncio.CancelledError):
+            await asyncio.wait_for(self._discard(), _LINGER)
+        await self._send({"type": "http.response.body"})
 
     async def _discard(self) -> None:
         while (await self._receive()).get("more_body", False):
