@@ -43,6 +43,7 @@ class Connection(HttpToolsProtocol):
         self._timed = ""  # the stage that has a deadline, and no other one
         self._deadline: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None
+        self._leaving: asyncio.TimerHandle | None = None
         self._received = 0  # bytes of the message that is being read
         self._header = 0  # bytes of its header and trailer
         self._refusal: tuple[int, str] | None = None
@@ -89,8 +90,9 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self._expect(_WHOLE)
-        if self._reading is not None:
-            self._reading.cancel()
+        for timer in (self._reading, self._leaving):
+            if timer is not None:
+                timer.cancel()
         if self.waiting is not None:
             self.waiting.cancel()
 
@@ -148,7 +150,7 @@ class Connection(HttpToolsProtocol):
         """
         if self.flow.write_paused:
             await self.flow.drain()
-        if cycle.disconnected:
+        if cycle.disconnected or self.lost:
             return
         cycle.response_started = cycle.response_complete = True
         lines = [b"%s: %s\r\n" % header for header in (*cycle.default_headers, *headers)]
@@ -196,7 +198,7 @@ class Connection(HttpToolsProtocol):
         """An answer is out; if it is the last one, it has some time to be read."""
         super().on_response_complete()
         if self.transport.is_closing():
-            self.loop.call_later(_SLOW_READER, self.transport.abort)
+            self._leaving = self.loop.call_later(_SLOW_READER, self.transport.abort)
 
     def timeout_keep_alive_handler(self) -> None:
         """An idle connection ends."""
@@ -205,7 +207,7 @@ class Connection(HttpToolsProtocol):
     def _close(self) -> None:
         """Close, and do not wait for ever until the last bytes are read."""
         self.transport.close()
-        self.loop.call_later(_LEAVING, self.transport.abort)
+        self._leaving = self.loop.call_later(_LEAVING, self.transport.abort)
 
     def pause_writing(self) -> None:
         """The client does not read."""

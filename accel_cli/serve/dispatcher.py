@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -22,7 +23,7 @@ class Dispatcher:
     """Keeps the engine busy: whatever waits when it can take a batch becomes the next one.
 
     One batch more than it computes at once is with the engine, so that it need not wait for us. Everything
-    happens on the event loop. A batch waits `delay` seconds for others to join, if it is not full.
+    happens on the event loop. If a batch is not full, its first job waits `delay` seconds for others to join.
     """
 
     def __init__(
@@ -39,7 +40,6 @@ class Dispatcher:
         self._again: deque[Share] = deque()  # of batches that failed
         self._retrying = False  # the batch under way is one of these
         self._timer: asyncio.TimerHandle | None = None
-        self._waited = False  # long enough for others to join
 
     def __len__(self) -> int:
         """The texts that wait, those that are with the engine already included."""
@@ -122,17 +122,15 @@ class Dispatcher:
 
     def _others_may_join(self) -> bool:
         """Whether the next batch is to wait; then a timer runs for it."""
-        full = len(self._queue) >= self._room.texts if self._delay else True
-        if full or self._again or self._waited or not len(self._queue):
-            self._stop_timer()
+        self._stop_timer()
+        if not self._delay or self._again or len(self._queue) >= self._room.texts:
             return False
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._delay, self._end_waiting)
-        return True
-
-    def _end_waiting(self) -> None:
-        self._waited = True
-        self._fill()
+        if (first := self._queue.first()) is None:
+            return False
+        left = first.created + self._delay - time.perf_counter()
+        if left > 0:
+            self._timer = asyncio.get_running_loop().call_later(left, self._fill)
+        return left > 0
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -145,7 +143,6 @@ class Dispatcher:
             if not share.job.over:
                 self._retrying = True
                 return [share]
-        self._waited = False
         return self._queue.take(self._room)
 
     def _send(self, shares: list[Share]) -> None:

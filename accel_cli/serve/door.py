@@ -44,7 +44,7 @@ class Door:
         except Refusal as refusal:
             await visit.answer(refusal.reply())
         except ClientLeft:
-            pass
+            visit.give_up()
         except asyncio.CancelledError:  # the client left, or the time for stopping is over
             await _give_up(visit, Refusal(503, "unhealthy", "the server stopped before this was answered"))
         except Exception as error:

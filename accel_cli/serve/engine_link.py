@@ -8,6 +8,7 @@ import socket
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Protocol
 
 from accel_cli.batches import TextBatch
@@ -70,9 +71,10 @@ class EngineLink(asyncio.Protocol):
         await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=self._socket)
 
     def compute(self, texts: TextBatch, most_tokens: int) -> None:
-        """Have a batch computed; there is a message for each."""
+        """Have a batch computed; there is a message for each, or else Gone."""
         head = QUESTION.pack(len(texts.text), len(texts), most_tokens)
-        self._transport.writelines((head, texts.text))
+        if not self._transport.is_closing():
+            self._transport.writelines((head, texts.text))
 
     def end(self, *, kill: bool) -> None:
         """End the process: at once, or when it has let go of its device, which has its time."""
@@ -96,7 +98,10 @@ class EngineLink(asyncio.Protocol):
             self._hear(message)
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The process has ended; that it should is not said here."""
+        """The process has ended; if it should not, its last words are heard, or how it ended is said."""
+        with suppress(OSError):  # what a failed write has left unread
+            while data := self._socket.recv(1 << 16):
+                self.data_received(data)
         if not self._ended:
             loop = asyncio.get_running_loop()
             loop.run_in_executor(None, self._death).add_done_callback(

@@ -97,7 +97,7 @@ class JobQueue:
 
     def __len__(self) -> int:
         """The texts that wait."""
-        return sum(len(job.texts) - job.taken for job in self._jobs)
+        return sum(len(job.texts) - job.taken for job in self._jobs if not job.over)
 
     def put(self, jobs: Sequence[Job]) -> None:
         """Let jobs wait."""
@@ -109,15 +109,17 @@ class JobQueue:
         self._jobs.clear()
         return jobs
 
+    def first(self) -> Job | None:
+        """The job that waits longest, of those that somebody waits for."""
+        while self._jobs and self._jobs[0].over:
+            self._jobs.popleft()
+        return self._jobs[0] if self._jobs else None
+
     def take(self, room: Room) -> list[Share]:
         """Whatever waits, within the room, as a batch; a job that does not fit leaves its rest in front."""
         shares: list[Share] = []
         texts, size = room.texts, room.bytes
-        while self._jobs and texts > 0 and size > 0:
-            job = self._jobs[0]
-            if job.over:
-                self._jobs.popleft()
-                continue
+        while texts > 0 and size > 0 and (job := self.first()):
             share = _first_part(job, texts, size)
             job.taken = share.stop
             texts -= len(share)

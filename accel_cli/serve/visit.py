@@ -40,7 +40,7 @@ class Visit:
         self.place = "other"
         self.code = 0
         self.notes: dict[str, Any] = {}
-        self._cycle = scope[CYCLE]
+        self._cycle = scope.pop(CYCLE)  # which has the scope: not for the garbage collector to find out
         self._receive, self._send = receive, send
         sent = self.headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in self.headers
         self._unread = sent
@@ -66,6 +66,10 @@ class Visit:
             await self._answer_early(reply, headers)
         else:
             await self.connection.answer(self._cycle, reply.status, headers, reply.body)
+
+    def give_up(self) -> None:
+        """The client has left: there is no answer."""
+        self._cycle.disconnected = True
 
     async def _answer_early(self, reply: Reply, headers: list[tuple[bytes, bytes]]) -> None:
         """Answer while the body is still coming, and close."""

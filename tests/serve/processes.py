@@ -6,7 +6,6 @@ import json
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -152,6 +151,3 @@ def read_answer(connection: socket.socket) -> tuple[int, bytes]:
         pass
     head, _, body = found.partition(b"\r\n\r\n")
     return (int(head.split()[1]) if head else 0), body
-
-
-assert sys.platform != "win32"

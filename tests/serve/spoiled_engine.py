@@ -10,7 +10,8 @@
   bug     the model cannot be loaded for a reason that nobody has foreseen
   killed  the engine's process dies of a batch with the word w5
 
-The engine's process imports this module again, and so spoils its own engine.
+After a failure the server stays for $GRACE seconds, 2 if not set. The engine's process imports this module
+again, and so spoils its own engine.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import os
 import signal
 import time
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from accel_cli.batches import Batch
 from accel_cli.classifier import Classifier
 from accel_cli.cuda.errors import DeviceFull, DeviceLost
 from accel_cli.errors import AccelWarning, DeviceError, WeightsError
-from accel_cli.serve import engine_process
+from accel_cli.serve import engine_process, limits
 
 KIND = os.environ["SPOILED"]
 
@@ -90,6 +92,7 @@ def warm_up(made: Any) -> None:
     made.spoil()
 
 
+limits.limits_for = partial(limits.limits_for, failure_grace=float(os.environ.get("GRACE", "2")))
 sound_warm_up, engine_process.warm_up = engine_process.warm_up, warm_up
 engine_process.Classifier = SpoiledClassifier  # type: ignore[misc]
 

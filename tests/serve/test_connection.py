@@ -74,6 +74,18 @@ def test_only_the_head_where_no_more_is_asked(strict: Running, head: bytes) -> N
     assert b"\r\ncontent-length: %d\r\n" % len(strict.get("/info").content) in lines
 
 
+def test_a_client_that_leaves_two_requests_is_no_error(tiny_path: Path) -> None:
+    with running(tiny_path, "--max-queue-delay-us", "10_000_000") as server:
+        length = b"content-length: %d" % len(ASKED)
+        with server.connect() as connection:
+            connection.sendall(2 * post(length, body=ASKED))
+            until(lambda: server.metric("accel_inflight_size") == 1)
+        until(lambda: server.metric("accel_inflight_size") == 0)
+        until(lambda: server.metric('accel_rejected_total{reason="disconnected"}') >= 1)
+        assert server.stop() == 0
+        assert [event for event in server.events() if event["level"] == "error"] == []
+
+
 def test_a_slow_header_is_ended(strict: Running) -> None:
     sent = (b"", b"GET /hea", b"GET /health HTTP/1.1\r\nhost: x\r\nx-slow: 1")
     assert answers(strict, *sent) == [(408, "the header was not whole in time")] * 3

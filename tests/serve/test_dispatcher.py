@@ -187,6 +187,28 @@ def test_a_delay_lets_others_join() -> None:
     asyncio.run(run())
 
 
+def test_who_has_waited_long_enough_waits_no_longer() -> None:
+    async def run() -> None:
+        engine = Asked(batch=2, delay=0.1)
+        engine.put(b"1", b"2")
+        engine.put(b"3", b"4")
+        gone = engine.put(b"5")
+        await asyncio.sleep(0.2)
+        engine.put(b"6")
+        gone.future.cancel()
+        assert engine.batches == [[b"1", b"2"], [b"3", b"4"]]  # more do not fit
+        engine.answer(0)
+        assert len(engine.batches) == 2  # of 5, nobody waits for it; 6 is new
+        engine.put(b"7")
+        assert engine.batches[2:] == [[b"6", b"7"]]
+        engine.put(b"8")
+        await asyncio.sleep(0.2)
+        engine.answer(1)
+        assert engine.batches[3:] == [[b"8"]]  # at once
+
+    asyncio.run(run())
+
+
 def test_a_full_batch_waits_no_longer() -> None:
     def body() -> None:
         engine = Asked(batch=3, delay=60)

@@ -146,6 +146,8 @@ def test_the_link(tiny: Config) -> None:
         assert len(computed.found) == len(texts)
         link.end(kill=False)
         assert link._child._process.exitcode == 0  # in its own time, not killed
+        await asyncio.sleep(0.1)
+        await asyncio.get_running_loop().shutdown_default_executor()
         await asyncio.sleep(0)
         assert heard.messages.empty()  # that it ended is no news
 
@@ -168,6 +170,32 @@ def test_a_process_that_dies_is_heard_of(tiny: Config) -> None:
         found = uvloop.run(run(link))
     assert isinstance(found, Gone)
     assert str(found.error) == "the engine's process was ended by signal 9 (Killed); start accel again"
+
+
+def test_the_last_words_are_heard_though_a_write_failed(tiny: Config) -> None:
+    """The loop writes before it reads that the device is lost."""
+    ours, theirs = socket.socketpair()
+    engine_process._say(theirs, Planned(PLAN))
+
+    async def run(link: EngineLink) -> list[Message]:
+        heard = Heard()
+        await link.connect(heard)
+        engine_process._say(theirs, Gone(DeviceError("an illegal address")))
+        theirs.close()
+        link.compute(TextBatch.of([b"good"]), 100)
+        found = [await heard.next()]
+        while not link._transport.is_closing():
+            await asyncio.sleep(0)
+        link.compute(TextBatch.of([b"too late"]), 100)  # whoever waits has heard of it
+        return found
+
+    with EngineLink(tiny, "cpu") as link:
+        link._socket.close()
+        link._socket = ours
+        link.plan()
+        [found] = uvloop.run(run(link))
+    assert isinstance(found, Gone)
+    assert str(found.error) == "an illegal address"
 
 
 def test_what_cannot_be_planned_is_told(tiny: Config) -> None:
