@@ -182,11 +182,13 @@ class Connection(HttpToolsProtocol):
         self._end(status, "http" if status == 400 else "header", message)
 
     def _end(self, status: int, reason: str, message: str) -> None:
-        """Say why, unless an answer has begun, and close."""
+        """Say why, unless that would be read as the answer to another request, and close."""
         if self.transport.is_closing():
             return
         self.ended(reason)
-        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+        answered = self.cycle is None or self.cycle.response_complete
+        is_its_own = self._stage == _BODY and not self.pipeline  # the request's that is to be ended
+        if answered or (is_its_own and not self.cycle.response_started):
             body = json.dumps({"error": message, "error_type": "timeout" if status == 408 else "validation"})
             self.transport.write(
                 f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"

@@ -233,6 +233,12 @@ def test_too_many_pipelined_requests_are_refused(server: Running) -> None:
     check_alive(server)
 
 
+def test_a_refusal_is_not_taken_for_the_answer_to_the_request_before(tiny_path: Path) -> None:
+    with running(tiny_path, "--max-queue-delay-us", "10_000_000") as server, server.connect() as connection:
+        connection.sendall(post(b"content-length: %d" % len(ASKED), body=ASKED) + b"this is no HTTP\r\n\r\n")
+        assert read_answer(connection) == (0, b"")
+
+
 def test_a_body_of_a_request_that_wants_none(server: Running) -> None:
     """It is not taken for the next request."""
     with server.connect() as connection:
