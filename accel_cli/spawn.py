@@ -32,6 +32,10 @@ class Warned:
     text: str
     own: bool  # whether it is an AccelWarning
 
+    def show(self) -> None:
+        """Warn of it in the parent."""
+        warnings.warn(self.text, AccelWarning if self.own else UserWarning, stacklevel=3)
+
 
 class Child:
     """A process that runs `target(*arguments)`, which begins with `settle_in`, seen from its parent."""

@@ -6,14 +6,13 @@ import asyncio
 import pickle
 import socket
 import time
-import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Protocol
 
 from accel_cli.batches import TextBatch
 from accel_cli.engines.base import Plan
-from accel_cli.errors import AccelWarning, DeviceError
+from accel_cli.errors import DeviceError
 from accel_cli.model.config import Config
 from accel_cli.serve.engine_messages import ANSWER, QUESTION, Gone, Message, Planned
 from accel_cli.serve.engine_process import run
@@ -62,7 +61,7 @@ class EngineLink(asyncio.Protocol):
                 if isinstance(message, Gone):
                     raise message.error
                 if isinstance(message, Warned):
-                    warnings.warn(message.text, AccelWarning if message.own else UserWarning, stacklevel=2)
+                    message.show()
 
     async def connect(self, listener: Listener) -> None:
         """From now on the event loop reads what the process says, and the listener hears it."""

@@ -144,7 +144,7 @@ class _Pool:
         elif isinstance(message, Progressed) and place.under_way:
             self._tally.progress(place.under_way.shard, message.sentences, message.read)
         elif isinstance(message, Warned):
-            warnings.warn(message.text, AccelWarning if message.own else UserWarning, stacklevel=2)
+            message.show()
         elif isinstance(message, Written):
             place.syncing, place.under_way = place.under_way, None
         elif isinstance(message, Finished) and place.syncing:
