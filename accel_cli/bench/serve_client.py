@@ -158,13 +158,18 @@ async def settle(port: int, payload: bytes) -> None:
 
     Raises AccelError if that takes too long.
     """
-    connection = await Connection.open(port)
-    end = time.perf_counter() + PATIENCE
-    while (await connection.ask(payload)).status == 429:
-        if time.perf_counter() > end:
-            raise AccelError(f"not timed, because the server was still busy {PATIENCE:.0f} s after a load")
-        await asyncio.sleep(_PAUSE)
-    connection.close()
+
+    async def answered() -> None:
+        connection = await Connection.open(port)
+        while (await connection.ask(payload)).status == 429:
+            await asyncio.sleep(_PAUSE)
+        connection.close()
+
+    try:
+        await asyncio.wait_for(answered(), PATIENCE)
+    except asyncio.TimeoutError:
+        busy = f"not timed, because the server was still busy {PATIENCE:.0f} s after a load"
+        raise AccelError(busy) from None
 
 
 def percentiles(latencies: array[float]) -> tuple[float, float]:

@@ -29,7 +29,8 @@ class Server:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self._begin, self._end = b"", b""
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
         self.port = self._until(self._listening, "listen")
         self._until(lambda: self._status("/ready") == 200, "become ready")
 
@@ -83,7 +84,7 @@ class Server:
             if found := look():
                 return found
             if (code := self._process.poll()) is not None:
-                time.sleep(10 * _PAUSE)  # for the last of its log
+                self._reader.join(_STOPPING)  # for the last of its log
                 last = self._end.decode("utf-8", "replace").strip().rpartition("\n")[2]
                 raise AccelError(f"the server ended with {code} before it could {what}: {last}")
             time.sleep(_PAUSE)

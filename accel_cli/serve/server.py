@@ -150,8 +150,8 @@ class _Server(uvicorn.Server):
         if self.should_exit:
             os._exit(128 + number)
         self._status.move(DRAINING)
+        self.stop()  # first: who reads of it may send the second signal at once
         self._log.event("info", "draining", signal=signal.Signals(number).name)
-        self.stop()
 
 
 @contextmanager
