@@ -82,7 +82,7 @@ def accel(tiny_path: Path) -> Accel:
             command(*arguments),
             input=stdin,
             capture_output=True,
-            timeout=120,
+            timeout=600,
             check=False,
             env={**clean_environment(tiny_path), **(environment or {})},
         )

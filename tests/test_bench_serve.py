@@ -53,7 +53,7 @@ def spoiled(question, found, sound):
 tei.TeiQuestion.answer = spoiled
 commands.main()
 """
-QUICK = ("--repeats", "1", "--seconds", "0.5", "--sentences", "300")
+QUICK = ("--repeats", "1", "--seconds", "1", "--sentences", "300")
 
 
 def bench(config: Path, *arguments: str) -> Any:
@@ -128,12 +128,12 @@ def test_load_from_wrk_and_refusals_under_it_which_are_no_figure(tiny_path: Path
     requests = Requests("tiny", [b"good film w%d" % (i % 20) for i in range(64)]).cut(TEI, 1)
     nonsense = Request(TEI, 0, 1, False, b"POST /predict HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\n\r\n{")
     with serving(["--config", str(tiny_path), "--device", "cpu"]) as server:
-        found = serve_wrk.load(server.port, requests, 2, 1.0)
+        found = serve_wrk.load(server.port, requests, 2, 2.0)
         assert found.requests > 0
         assert found.seconds >= 1
         assert found.p99 >= found.p50 > 0
         with pytest.raises(AccelError, match=r"not timed, because [0-9]+ requests were refused or lost"):
-            serve_wrk.load(server.port, [nonsense], 2, 1.0)
+            serve_wrk.load(server.port, [nonsense], 2, 2.0)
 
 
 def test_refusals_of_our_own_load_say_what_the_server_said(tiny_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_refusals_of_our_own_load_say_what_the_server_said(tiny_path: Path) -> N
             AccelError, match=r"requests were refused or lost.*the first with status 4[0-9]+: .*error"
         ),
     ):
-        serve_client.load(server.port, [nonsense], 2, 0.5)
+        serve_client.load(server.port, [nonsense], 2, 2.0)
 
 
 def settle_with(codes: Iterator[bytes]) -> None:
@@ -195,14 +195,19 @@ def test_no_more_is_asked_than_the_server_admits(
     assert [(way.size, way.connections) for way in bench._ways()] == expected
 
 
-def test_what_is_refused_under_an_overload_is_no_failure(tiny: Config, tiny_path: Path) -> None:
+def test_what_is_refused_under_an_overload_is_no_failure(
+    tiny: Config, tiny_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten times the capacity is too much even where a busy machine had it found too small."""
+    monkeypatch.setattr(serve_soak, "TIMES", 10.0)
     lines = [b"good film w%d" % (i % 20) for i in range(64)]
     with Classifier(tiny, "cpu") as classifier:
         predictions = measure.predict(classifier.engine, [classifier.tokenizer.encode(lines).batch])
     answers, told = Answers(tiny.model.labels, predictions, 1e-4), list[str]()
-    with serving(["--config", str(tiny_path), "--device", "cpu", "--max-inflight", "20"]) as server:
+    slow = ("--max-inflight", "20", "--max-queue-delay-us", "50_000")
+    with serving(["--config", str(tiny_path), "--device", "cpu", *slow]) as server:
         soaking = Soaking(server, Requests("tiny", lines), answers, told.append)
-        soak = serve_client.run(soaking.run(len(lines), 16, 20, 0.5, 1.0))
+        soak = serve_client.run(soaking.run(len(lines), 16, 20, 1.0, 1.0))
     assert soak.passed
     assert soak.counts.refused > 0
     assert soak.counts.sentences >= soak.counts.right > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import urllib.request
 from collections.abc import Iterator
 
@@ -25,11 +24,9 @@ LINES = [b"line %d" % number for number in range(1000)]
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The folder of a store that the environment names, with two objects in it."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = emulator.create_server("127.0.0.1", port, in_memory=True, default_bucket="data")
+    server = emulator.create_server("127.0.0.1", 0, in_memory=True, default_bucket="data")
     server.start()
+    port = server._api._httpd.server_port
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
     monkeypatch.setattr(remote, "BLOCK", 1000)
     for name in ("in/a.txt", "in/notes.md"):

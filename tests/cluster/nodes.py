@@ -72,7 +72,9 @@ def ancestors(pid: int) -> Iterator[int]:
     """The parent of a process, that one's parent, and so on."""
     while pid > 1:
         fields = read(pid, "stat").rpartition(b") ")[2].split()
-        pid = int(fields[1]) if fields else 0
+        if not fields:
+            return
+        pid = int(fields[1])
         yield pid
 
 

@@ -9,7 +9,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import httpx
 from conftest import ROOT, clean_environment, command
 
 PATIENCE = 60.0  # seconds for what takes none on an idle machine
+HEALTH = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n"
 # Else each client reads all certificates of this machine, which takes longer than most requests.
 CLIENT: dict[str, Any] = {"timeout": PATIENCE, "verify": False}
 
@@ -45,10 +46,11 @@ class Running:
         """The first event of this name and these values, waited for."""
 
         def look() -> dict[str, Any] | None:
+            over = not self._reader.is_alive()  # asked first: then all of the log is looked at
             for found in self.events():
                 if found["event"] == name and values.items() <= found.items():
                     return found
-            assert self.process.poll() is None or not self._reader.is_alive(), self.lines
+            assert not over, self.lines
             return None
 
         return until(look, lambda: f"no event {name} {values} in {self.lines}")
@@ -132,7 +134,7 @@ def running(
 
 def answer_to_health(connection: socket.socket) -> bytes:
     """The whole answer on a connection that stays open."""
-    connection.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+    connection.sendall(HEALTH)
     found = b""
     while not found.endswith(b"}"):
         more = connection.recv(1 << 16)
@@ -141,13 +143,16 @@ def answer_to_health(connection: socket.socket) -> bytes:
     return found
 
 
-def read_answer(connection: socket.socket) -> tuple[int, bytes]:
-    """The status and all the rest, until the server closes; 0 without an answer."""
+def read_all(connection: socket.socket) -> bytes:
+    """Until the server closes."""
     found = b""
-    try:
+    with suppress(ConnectionResetError):
         while more := connection.recv(1 << 16):
             found += more
-    except ConnectionResetError:
-        pass
-    head, _, body = found.partition(b"\r\n\r\n")
+    return found
+
+
+def read_answer(connection: socket.socket) -> tuple[int, bytes]:
+    """The status and all the rest, until the server closes; 0 without an answer."""
+    head, _, body = read_all(connection).partition(b"\r\n\r\n")
     return (int(head.split()[1]) if head else 0), body

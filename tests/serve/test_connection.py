@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from serve.processes import Running, answer_to_health, read_answer, running, until
+from serve.processes import HEALTH, Running, answer_to_health, read_all, read_answer, running, until
+from serve.test_lifecycle import code_of
 
 ASKED = b'{"inputs": "good"}'
 
@@ -22,9 +23,8 @@ def post(*headers: bytes, body: bytes = b"") -> bytes:
 
 @pytest.fixture(scope="module")
 def strict(tiny_path: Path) -> Iterator[Running]:
-    """Little patience, small bodies."""
-    limits = ("--header-seconds", "0.5", "--body-seconds", "0.5", "--idle-seconds", "0.5")
-    with running(tiny_path, *limits, "--max-body-bytes", "20000") as started:
+    """Small bodies."""
+    with running(tiny_path, "--max-body-bytes", "20000") as started:
         yield started
 
 
@@ -40,20 +40,18 @@ def answer(server: Running, *pieces: bytes) -> tuple[int, str]:
         return status, json.loads(body)["error"] if body else ""
 
 
-def answers(server: Running, *sent: bytes) -> list[tuple[int, str]]:
-    """The same for several connections at once."""
-    with ThreadPoolExecutor(len(sent)) as pool:
-        return list(pool.map(partial(answer, server), sent))
+def codes_of(answers: bytes) -> list[int]:
+    return [int(part[:3]) for part in answers.split(b"HTTP/1.1 ")[1:]]
 
 
 def check_alive(server: Running) -> None:
     assert server.predict("good").status_code == 200
 
 
-def test_an_answer_is_written_at_once(strict: Running) -> None:
+def test_an_answer_is_written_at_once(server: Running) -> None:
     """Head and body apart would wake the client twice."""
     length = b"content-length: %d" % len(ASKED)
-    with strict.connect() as connection:
+    with server.connect() as connection:
         for _ in range(20):
             connection.sendall(post(length, body=ASKED))
             answered = connection.recv(1 << 16)
@@ -64,14 +62,14 @@ def test_an_answer_is_written_at_once(strict: Running) -> None:
 @pytest.mark.parametrize(
     "head", [b"HEAD /info HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n", b"HEAD /info HTTP/1.0\r\n\r\n"]
 )
-def test_only_the_head_where_no_more_is_asked(strict: Running, head: bytes) -> None:
+def test_only_the_head_where_no_more_is_asked(server: Running, head: bytes) -> None:
     """Its length is that of the body that GET has; and the connection ends, as the client wants."""
-    with strict.connect() as connection:
+    with server.connect() as connection:
         connection.sendall(head)
         lines, _, body = connection.makefile("rb").read().lower().partition(b"\r\n\r\n")
     assert body == b""
     assert b"\r\nconnection: close" in lines
-    assert b"\r\ncontent-length: %d\r\n" % len(strict.get("/info").content) in lines
+    assert b"\r\ncontent-length: %d\r\n" % len(server.get("/info").content) in lines
 
 
 def test_a_client_that_leaves_two_requests_is_no_error(tiny_path: Path) -> None:
@@ -86,49 +84,67 @@ def test_a_client_that_leaves_two_requests_is_no_error(tiny_path: Path) -> None:
         assert [event for event in server.events() if event["level"] == "error"] == []
 
 
-def test_a_slow_header_is_ended(strict: Running) -> None:
-    sent = (b"", b"GET /hea", b"GET /health HTTP/1.1\r\nhost: x\r\nx-slow: 1")
-    assert answers(strict, *sent) == [(408, "the header was not whole in time")] * 3
-    assert strict.metric('accel_rejected_total{reason="timeout"}') >= 3
+# Clients that are too slow
 
 
-def test_a_slow_header_behind_a_whole_request_is_ended(strict: Running) -> None:
-    """Also if both came in one piece."""
-    with strict.connect() as connection:
-        connection.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\nGET /hea")
-        _, rest = read_answer(connection)
-    assert b"HTTP/1.1 408 " in rest
+class Slow(NamedTuple):
+    """What a client sends, piece by piece, and what it is answered until the server closes."""
+
+    pieces: Sequence[bytes]
+    codes: Sequence[int]
+    last: str
 
 
-def test_a_body_has_a_time_of_its_own(strict: Running) -> None:
-    """A header in pieces, and then a body in pieces: the one's time ends when it is whole."""
-    with strict.connect() as connection:
-        for piece in (b"POST /predict HT", b"TP/1.1\r\nhost: x\r\ncontent-length: 18\r\n\r\n{"):
-            connection.sendall(piece)
-        status, body = read_answer(connection)
-    assert (status, json.loads(body)["error"]) == (408, "the body was not whole in time")
+HEADER, BODY = "the header was not whole in time", "the body was not whole in time"
+SLOW = {
+    "nothing": Slow([], [408], HEADER),
+    "half_a_line": Slow([b"GET /hea"], [408], HEADER),
+    "half_a_header": Slow([b"GET /health HTTP/1.1\r\nhost: x\r\nx-slow: 1"], [408], HEADER),
+    "half_a_line_in_one_piece_with_a_request": Slow([HEALTH + b"GET /hea"], [200, 408], HEADER),
+    # whose header's time has ended when it is whole
+    "half_a_body": Slow(
+        [b"POST /predict HT", b"TP/1.1\r\nhost: x\r\ncontent-length: 18\r\n\r\n{"], [408], BODY
+    ),
+    "half_a_body_in_chunks": Slow([post(b"transfer-encoding: chunked", body=b"1\r\n{\r\n")], [408], BODY),
+    "drops_of_newlines": Slow([HEALTH, b"\r\n"], [200, 408], HEADER),  # no sign of life
+    "idle": Slow([HEALTH], [200], '{"live": true}'),
+}
 
 
-def test_drops_of_newlines_are_no_sign_of_life(strict: Running) -> None:
-    with strict.connect() as connection:
-        answer_to_health(connection)
-        connection.sendall(b"\r\n")
-        assert read_answer(connection)[0] == 408
+def ended(server: Running, pieces: Sequence[bytes]) -> bytes:
+    """All that is answered; what a whole request is answered comes before the next piece is sent."""
+    with server.connect() as connection:
+        found = b""
+        for piece in pieces:
+            if piece == HEALTH:
+                found += answer_to_health(connection)
+            else:
+                connection.sendall(piece)
+        return found + read_all(connection)
 
 
-def test_a_slow_body_is_ended(strict: Running) -> None:
-    sent = (
-        post(b"content-length: 100", body=b"{"),
-        post(b"transfer-encoding: chunked", body=b"1\r\n{\r\n"),
-    )
-    assert answers(strict, *sent) == [(408, "the body was not whole in time")] * 2
+@pytest.fixture(scope="module")
+def slow(tiny_path: Path) -> Iterator[tuple[Running, dict[str, Future[bytes]]]]:
+    """All of them at once, at a server with little patience, but more than any machine needs for them."""
+    limits = ("--header-seconds", "5", "--body-seconds", "5", "--idle-seconds", "5")
+    with running(tiny_path, *limits) as server, ThreadPoolExecutor(len(SLOW)) as pool:
+        yield server, {name: pool.submit(ended, server, one.pieces) for name, one in SLOW.items()}
 
 
-def test_an_idle_connection_is_closed(strict: Running) -> None:
-    with strict.connect() as connection:
-        connection.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
-        status, body = read_answer(connection)
-        assert (status, json.loads(body)) == (200, {"live": True})
+@pytest.mark.parametrize("name", SLOW)
+def test_who_is_slow_is_ended(slow: tuple[Running, dict[str, Future[bytes]]], name: str) -> None:
+    found = slow[1][name].result()
+    assert codes_of(found) == SLOW[name].codes
+    assert SLOW[name].last in found.rpartition(b"\r\n\r\n")[2].decode()
+
+
+def test_the_slow_are_counted(slow: tuple[Running, dict[str, Future[bytes]]]) -> None:
+    server, talks = slow
+    wait(talks.values())
+    assert server.metric('accel_rejected_total{reason="timeout"}') == len(SLOW) - 1  # all but the idle one
+
+
+# What is too large, or no HTTP
 
 
 @pytest.mark.parametrize(
@@ -171,7 +187,10 @@ def test_a_body_beyond_the_limit_by_its_header(strict: Running) -> None:
 
 def test_a_body_beyond_the_limit_while_it_streams(strict: Running) -> None:
     chunk = b"3e8\r\n" + b"a" * 1000 + b"\r\n"
-    status, error = answer(strict, post(b"transfer-encoding: chunked"), *[chunk] * 40, b"0\r\n\r\n")
+    head = post(
+        b"transfer-encoding: chunked", b"connection: close"
+    )  # also if all of it came before it was read
+    status, error = answer(strict, head, *[chunk] * 40, b"0\r\n\r\n")
     assert (status, error) == (413, "the body has more than 20000 bytes; send its texts in several requests")
     assert strict.metric('accel_rejected_total{reason="too_large"}') >= 1
 
@@ -221,9 +240,10 @@ def test_pipelined_requests_are_answered_in_order(server: Running) -> None:
         connection.sendall(b"".join(requests))
         found = b""
         while found.count(b"HTTP/1.1 ") < 20 or not found.endswith(b"}]"):
-            found += connection.recv(1 << 16)
-    codes = [int(part[:3]) for part in found.split(b"HTTP/1.1 ")[1:]]
-    assert codes == [400, 200] * 10
+            more = connection.recv(1 << 16)
+            assert more, found
+            found += more
+    assert codes_of(found) == [400, 200] * 10
 
 
 def test_too_many_pipelined_requests_are_refused(server: Running) -> None:
@@ -272,4 +292,4 @@ def test_one_connection_too_many(tiny_path: Path) -> None:
         assert (status, error) == (429, "too many connections; close some, or try again")
         for connection in held:
             connection.close()
-        until(lambda: server.get("/health").status_code == 200)
+        until(lambda: code_of(server, "good") == 200)

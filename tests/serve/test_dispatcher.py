@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import selectors
+from collections.abc import Callable, Coroutine, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +15,14 @@ from hypothesis import strategies as st
 
 from accel_cli.batches import TextBatch, TextPredictions
 from accel_cli.engines.base import Plan
+from accel_cli.serve import dispatcher
 from accel_cli.serve.dispatcher import Dispatcher
 from accel_cli.serve.engine_messages import Computed, Failed, Ready
 from accel_cli.serve.jobs import Job
 from accel_cli.serve.metrics import Metrics
 from accel_cli.serve.refusals import Refusal
+
+OnLoop = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class Asked:
@@ -35,7 +41,8 @@ class Asked:
         self.batches.append(texts.lines())
 
     def put(self, *texts: bytes) -> Job:
-        job = Job(TextBatch.of(texts), asyncio.get_running_loop().create_future())
+        future = asyncio.get_running_loop().create_future()
+        job = Job(TextBatch.of(texts), future, dispatcher.time.perf_counter())
         self.dispatcher.put([job])
         return job
 
@@ -55,6 +62,36 @@ def on_loop(body: Callable[[], None]) -> None:
         body()
 
     asyncio.run(run())
+
+
+class Leaps(selectors.DefaultSelector):
+    """Waits no time at all, and counts what it should have waited."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> Any:
+        self.now += timeout or 0.0
+        return super().select(timeout and 0.0)
+
+
+class LeapingLoop(asyncio.SelectorEventLoop):
+    """Its time passes only while everybody waits, however slow the machine is."""
+
+    def __init__(self) -> None:
+        self._leaps = Leaps()
+        super().__init__(self._leaps)
+
+    def time(self) -> float:
+        return self._leaps.now
+
+
+@pytest.fixture
+def on_leaping_loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[OnLoop]:
+    """Run something whose times are those of such a loop."""
+    loop = LeapingLoop()
+    monkeypatch.setattr(dispatcher, "time", SimpleNamespace(perf_counter=loop.time))
+    yield loop.run_until_complete
+    loop.close()
 
 
 def values(job: Job) -> list[float]:
@@ -162,7 +199,7 @@ def test_when_the_engine_is_gone_nobody_is_left_waiting() -> None:
     on_loop(body)
 
 
-def test_nothing_is_sent_to_an_engine_that_went_while_others_might_join() -> None:
+def test_nothing_is_sent_to_an_engine_that_went_while_others_might_join(on_leaping_loop: OnLoop) -> None:
     async def run() -> None:
         engine = Asked(delay=0.05)
         job = engine.put(b"1")
@@ -172,10 +209,10 @@ def test_nothing_is_sent_to_an_engine_that_went_while_others_might_join() -> Non
         assert engine.batches == []
         assert isinstance(job.future.exception(), Refusal)
 
-    asyncio.run(run())
+    on_leaping_loop(run())
 
 
-def test_a_delay_lets_others_join() -> None:
+def test_a_delay_lets_others_join(on_leaping_loop: OnLoop) -> None:
     async def run() -> None:
         engine = Asked(batch=4, delay=0.05)
         engine.put(b"1", b"2")
@@ -184,10 +221,10 @@ def test_a_delay_lets_others_join() -> None:
         await asyncio.sleep(0.2)
         assert engine.batches == [[b"1", b"2", b"3"]]
 
-    asyncio.run(run())
+    on_leaping_loop(run())
 
 
-def test_who_has_waited_long_enough_waits_no_longer() -> None:
+def test_who_has_waited_long_enough_waits_no_longer(on_leaping_loop: OnLoop) -> None:
     async def run() -> None:
         engine = Asked(batch=2, delay=0.1)
         engine.put(b"1", b"2")
@@ -206,7 +243,7 @@ def test_who_has_waited_long_enough_waits_no_longer() -> None:
         engine.answer(1)
         assert engine.batches[3:] == [[b"8"]]  # at once
 
-    asyncio.run(run())
+    on_leaping_loop(run())
 
 
 def test_a_full_batch_waits_no_longer() -> None:

@@ -24,10 +24,10 @@ from accel_cli.engines.cuda import CudaEngine
 from accel_cli.engines.cuda_text_reader import CudaTextReader
 from accel_cli.errors import AccelError, AccelWarning, DeviceError
 from accel_cli.model.config import Config
-from accel_cli.serve import engine_process
+from accel_cli.serve import engine_link, engine_process
 from accel_cli.serve.engine_link import EngineLink
 from accel_cli.serve.engine_messages import ANSWER, QUESTION, Computed, Failed, Gone, Message, Planned, Ready
-from accel_cli.spawn import Warned
+from accel_cli.spawn import Warned, settle_in
 from serve.processes import PATIENCE
 
 PLAN = Plan("cpu", "fp32", "folded", "folded", 32, 2)
@@ -129,8 +129,9 @@ class Heard:
         return await asyncio.wait_for(self.messages.get(), PATIENCE)
 
 
-def test_the_link(tiny: Config) -> None:
+def test_the_link(tiny: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     """Plan, load, compute a batch larger than any buffer between, and end."""
+    monkeypatch.setattr(engine_link, "PATIENCE", PATIENCE)
 
     async def run(link: EngineLink) -> None:
         heard = Heard()
@@ -198,9 +199,16 @@ def test_the_last_words_are_heard_though_a_write_failed(tiny: Config) -> None:
     assert str(found.error) == "an illegal address"
 
 
-def test_what_cannot_be_planned_is_told(tiny: Config) -> None:
+def plan_nothing(*_: object) -> None:
+    """The body of a process that says nothing and ends with its parent."""
+    settle_in()
+    threading.Event().wait()
+
+
+def test_what_cannot_be_planned_is_told(tiny: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     with EngineLink(tiny, "nonsense") as link, pytest.raises(AccelError, match="nonsense"):
         link.plan()
+    monkeypatch.setattr(engine_link, "run", plan_nothing)  # else it might have a plan before it is killed
     with EngineLink(tiny, "cpu") as link:
         os.kill(link.process, signal.SIGKILL)
         with pytest.raises(DeviceError, match="ended by signal 9"):

@@ -139,11 +139,11 @@ def test_a_lost_device(tiny_path: Path) -> None:
 
 def test_an_engine_that_is_killed(tiny_path: Path) -> None:
     """As by a system without memory."""
-    with running(tiny_path, spoiled="killed") as server:
+    with running(tiny_path, spoiled="killed", GRACE="60") as server:
         failed = server.predict([["good"], ["w5"]])
         assert (failed.status_code, failed.json()["error_type"]) == (500, "backend")
         assert server.get("/health").status_code == 503
-        assert server.code() == 1
+        assert server.stop() == 1
         assert "the engine's process was ended by signal 9 (Killed); start accel again" in server.lines[-1]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from accel_cli.classifier import Classifier
 from accel_cli.model.config import Config
-from serve.processes import Running, running
+from serve.processes import PATIENCE, Running, running
 
 BROWSERS = ("chromium", "chromium-headless-shell", "chromium-browser", "google-chrome")
 BROWSER = next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -27,15 +27,24 @@ TEXTS = ["a good film", "", "<b>bad</b> & co", "☃ not good"]
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api")
     with playwright.sync_playwright() as started:
-        made = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        made = started.chromium.launch(
+            executable_path=BROWSER, args=["--no-sandbox"], timeout=1000 * PATIENCE
+        )
         yield made
         made.close()
+
+
+def blank(browser: Any) -> Any:
+    """A page on a phone that waits as long as these tests do."""
+    made = browser.new_page(viewport=PHONE)
+    made.set_default_timeout(1000 * PATIENCE)
+    return made
 
 
 @pytest.fixture
 def page(browser: Any, server: Running) -> Iterator[Any]:
     """The page on a phone; whatever it asks of others, or complains of, fails the test."""
-    made = browser.new_page(viewport=PHONE)
+    made = blank(browser)
     complaints: list[str] = []
     made.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     made.on("pageerror", lambda error: complaints.append(str(error)))
@@ -157,7 +166,7 @@ CONTRAST = """selector => {
 def test_a_server_that_wants_its_token(browser: Any, tiny_path: Path, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret")
     with running(tiny_path, "--token-file", tmp_path / "token") as server:
-        page = browser.new_page(viewport=PHONE)
+        page = blank(browser)
         page.goto(server.url)
         page.get_by_label("Token of this server").wait_for()
         page.get_by_label("Sentences").fill("good")
