@@ -9,9 +9,11 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
+from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from accel_cli.errors import AccelError, AccelWarning
@@ -41,13 +43,8 @@ class Child:
     """A process that runs `target(*arguments)`, which begins with `settle_in`, seen from its parent."""
 
     def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
-        resource_tracker.ensure_running()  # now: its start unblocks signals
         self._process = _SPAWN.Process(target=target, args=arguments, daemon=True)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)  # until it has handlers of its own
-        try:
-            self._process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        start(self._process, SIGNALS)
         assert self._process.pid is not None, "it has been started"
         self.number = self._process.pid
 
@@ -72,6 +69,22 @@ class Child:
         self._process.join(max(0.0, until - time.monotonic()))
         self._process.kill()
         self._process.join()
+
+
+def start(process: SpawnProcess, blocked: Collection[signal.Signals]) -> None:
+    """Start a process, with signals blocked until it has handlers of its own.
+
+    In a thread: whichever takes a signal meanwhile, it is the main one that is interrupted, and would leave
+    a process that has read half of what it is told.
+    """
+
+    def begin() -> None:
+        resource_tracker.ensure_running()  # now: its start unblocks signals
+        signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+        process.start()
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(begin).result()
 
 
 def settle_in(*ignored: signal.Signals) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from hypothesis import HealthCheck, settings
 from accel_cli import commands
 from accel_cli.commands import cli
 from accel_cli.cuda.device import missing
+from accel_cli.errors import AccelWarning
 from accel_cli.model.config import Config, load_config
 from accel_cli.text.vocabulary import save_vocabulary
 
@@ -43,6 +45,9 @@ WORDS = [b"good", b"bad", b"film", b"not", b"a", b"the", b".", b",", b"n't", b"'
 # No deadlines: a busy machine is no failure. No database: nothing is left in the checkout.
 settings.register_profile("accel", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("accel")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell has it for jobs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Accel = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
@@ -152,6 +157,17 @@ def run_here(tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         return output.read_bytes()
 
     return call
+
+
+def no_signal_ignored() -> None:
+    """In a process that is being started: undo what a shell, or nohup, does to jobs in the background."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def ours(said: pytest.WarningsRecorder) -> list[str]:
+    """The warnings of accel; what other tests have left open may warn of itself at any time."""
+    return [str(one.message) for one in said if issubclass(one.category, AccelWarning)]
 
 
 def command(*arguments: str | Path) -> Sequence[str]:

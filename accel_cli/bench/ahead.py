@@ -19,6 +19,7 @@ from accel_cli.cuda.stopwatch import Constants
 from accel_cli.engines.planner import cores
 from accel_cli.errors import AccelError
 from accel_cli.kernels.base import Launch
+from accel_cli.spawn import start
 
 Variant = tuple[str, Constants]
 Compile = Callable[[str, str, Constants], None]
@@ -107,12 +108,7 @@ class _Worker:
         self.variant: Variant | None = None
         self.begun, self.ended = 0.0, False
         self._process = context.Process(target=_serve, args=(theirs, architecture, work), daemon=True)
-        # Ctrl-C is the parent's to answer: what is blocked here now is blocked there from the start
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            self._process.start()
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        start(self._process, {signal.SIGINT})  # Ctrl-C is the parent's to answer
         theirs.close()
 
     def begin(self, variant: Variant) -> None:
