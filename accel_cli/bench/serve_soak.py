@@ -127,8 +127,9 @@ class Soaking:
         """Send what is due, whatever is answered; then wait for what is under way."""
         port = self._server.port
         self._idle += [await Connection.open(port) for _ in range(_CONNECTIONS)]
-        begin, due = time.perf_counter(), 0
-        while (passed := time.perf_counter() - begin) < seconds:
+        begin, passed, due = time.perf_counter(), 0.0, 0
+        while passed < seconds:
+            passed = min(time.perf_counter() - begin, seconds)
             while due < int(passed * rate):
                 due += 1
                 self._send(next(mix))
