@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from threading import Event, Thread
 
 
 class Files(ThreadingHTTPServer):
@@ -26,6 +26,7 @@ class Files(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.files: dict[str, bytes] = {}
         self.ranges: Counter[str] = Counter()
+        self.ended = Event()
 
     def url(self, manner: str, name: str) -> str:
         return f"http://127.0.0.1:{self.server_port}/{manner}/{name}"
@@ -55,7 +56,9 @@ class _Handler(BaseHTTPRequestHandler):
         if asked and manner not in ("no-ranges", "no-length", "broken"):
             self.server.ranges[asked[0]] += 1
             if manner == "silent":
-                time.sleep(3)
+                self.server.ended.wait()
+                self.close_connection = True
+                return
             if manner == "flaky" and self.server.ranges[asked[0]] == 1:
                 self._end(500)
                 return
@@ -89,5 +92,6 @@ def served() -> Iterator[Files]:
         try:
             yield server
         finally:
+            server.ended.set()
             server.shutdown()
             thread.join()

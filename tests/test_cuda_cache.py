@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, ours
 
 from accel_cli import resources
 from accel_cli.cuda import cache as module
@@ -218,7 +218,7 @@ def test_an_unwritable_folder_gives_a_temporary_one_and_a_warning(
     cache = KernelCache("sm_90a", compiler.sources)
     with pytest.warns(AccelWarning) as said:
         assert cache.folder.is_dir()
-    [warning] = map(str, (entry.message for entry in said))
+    [warning] = ours(said)
     assert f"cannot write to the cache folder {tmp_path / 'file' / 'kernels'}" in warning
     assert f"using {cache.folder}" in warning
     assert "Set ACCEL_CACHE_DIR" in warning

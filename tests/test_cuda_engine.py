@@ -12,7 +12,7 @@ from typing import Any
 import networks
 import numpy as np
 import pytest
-from conftest import needs_gpu
+from conftest import needs_gpu, ours
 
 from accel_cli.batches import Batch, EmbeddingBatch, TokenBatch
 from accel_cli.classifier import Classifier
@@ -215,7 +215,7 @@ def test_the_batch_is_halved_when_memory_is_short() -> None:
             engine = case.engine(batch=1 << 16, streams=2)
         assert 1 <= engine.plan.batch < 1 << 16
         assert engine.plan.batch & (engine.plan.batch - 1) == 0
-        [warning] = map(str, (entry.message for entry in said))
+        [warning] = ours(said)
         assert "65536" in warning
         assert str(engine.plan.batch) in warning
         check_predictions(case, engine, case.batch(100))

@@ -12,6 +12,7 @@ import fake_streams
 import networks
 import numpy as np
 import pytest
+from conftest import ours
 from host_cuda.runner import HostRunner
 
 from accel_cli.batches import Batch, EmbeddingBatch
@@ -188,7 +189,7 @@ def test_a_batch_that_does_not_fit_is_halved_once_said_and_remembered(
         engine = engine_of(spec, batch=100)
     assert engine.plan.batch == 12
     check_predictions(engine, spec, batch_of(spec, 40))
-    assert [str(entry.message) for entry in said] == [
+    assert ours(said) == [
         "the device has no memory for a batch of 100; going on with 12. Say `--batch 12` to start with that"
     ]
 

@@ -11,7 +11,7 @@ from typing import Any
 import fake_cupy
 import numpy as np
 import pytest
-from conftest import needs_gpu
+from conftest import needs_gpu, ours
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_tokenizer import pieces
@@ -174,7 +174,7 @@ def test_memory_that_is_short_is_said_once_and_the_host_goes_on(
         AccelWarning, match="allocating 2 batches of 2048 bytes of text.*the host finds"
     ) as said:
         found = [made.predict(LINES) for _ in range(2)]
-    assert len(said) == 1
+    assert len(ours(said)) == 1
     assert found[0].logits.tolist() == found[1].logits.tolist()
 
 

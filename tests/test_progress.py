@@ -31,7 +31,7 @@ def on_terminal(tiny_path: Path, *arguments: str | Path, **streams: Any) -> tupl
     except OSError:  # Linux says so when the last writer has gone
         pass
     os.close(master)
-    return process.wait(30), shown.decode()
+    return process.wait(120), shown.decode()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conftest import ours
 from kernel_folders import ARGMAX, RELU, Folder, folder_of_kernels
 
 from accel_cli.cuda import ready as module
@@ -64,7 +65,7 @@ def test_what_is_not_sound_is_refused_by_name_and_compiled(folder: Folder, way: 
     reason = damage(folder, way)
     with pytest.warns(AccelWarning) as said:
         ready = folder.ready()
-    (warning,) = (str(one.message) for one in said)
+    (warning,) = ours(said)
     assert f"kernels in {folder.path} are refused: relu ({reason}" in warning
     assert "argmax" not in warning
     assert "accel compile" in warning
@@ -93,7 +94,7 @@ def test_what_is_damaged_later_is_refused_when_it_is_loaded(folder: Folder) -> N
     flip(folder.file("relu"))
     with pytest.warns(AccelWarning) as said:
         found = ready.cubin(*RELU)
-    (warning,) = (str(one.message) for one in said)
+    (warning,) = ours(said)
     assert f"kernels in {folder.path} are refused: relu (damaged" in warning
     assert found.read_bytes().startswith(b"cubin of relu")
     assert folder.compiled == ["relu"]
@@ -154,7 +155,7 @@ def test_a_kernel_that_is_not_there(folder: Folder) -> None:
     ready = silent(folder)
     with pytest.warns(AccelWarning) as said:
         ready.cubin("relu", (("THREADS", 32),))
-    assert {str(one.message) for one in said} == {
+    assert set(ours(said)) == {
         f"{folder.path} does not have all kernels of this plan. They are compiled where they are needed, if"
         " there is a compiler; make them anew with `accel compile`"
     }

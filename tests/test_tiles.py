@@ -8,6 +8,7 @@ from pathlib import Path
 
 import networks
 import pytest
+from conftest import ours
 
 from accel_cli import resources
 from accel_cli.cuda.device import DeviceFacts
@@ -100,7 +101,7 @@ def test_a_damaged_file_is_named_and_left_out(text: str, cause: str) -> None:
     leave(shipped_file(DEVICE), winner(3, 3, 3, FLAT))
     with pytest.warns(AccelWarning, match=cause) as caught:
         tiles = Tiles(DEVICE)
-    [message] = [str(warning.message) for warning in caught]
+    [message] = ours(caught)
     assert str(path) in message
     assert "run `accel tune` to make it anew, or remove it" in message
     assert tiles.choose(100, 64, 256) == usual

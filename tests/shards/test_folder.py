@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, ours
 
 from accel_cli.errors import OutputError
 from accel_cli.pipeline import Summary
@@ -179,4 +179,4 @@ def test_a_file_system_without_locks(
 
     monkeypatch.setattr(lock.fcntl, "flock", refuse)
     finished(job, 0)
-    assert "cannot lock" in str(recwarn[0].message)
+    assert "cannot lock" in ours(recwarn)[0]
