@@ -1,7 +1,7 @@
 """In every worker of the cluster of the tests: two things that shards do to who begins them.
 
 The third one of a file deadly.txt kills it; those of any file from number 20 on keep it waiting while
-there is another file of that name and .held.
+there is another file of that name and .held, beside which they leave one named after the worker.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 if any("default_worker" in word for word in sys.orig_argv):
@@ -21,7 +22,8 @@ if any("default_worker" in word for word in sys.orig_argv):
     def run(self: ShardWorker, shard: Shard, *rest: Any) -> Any:
         if shard.path.endswith("/deadly.txt") and shard.number == 2:
             os.kill(os.getpid(), signal.SIGKILL)
-        while shard.number >= 20 and os.path.exists(f"{shard.path}.held"):
+        while shard.number >= 20 and os.path.exists(held := f"{shard.path}.held"):
+            Path(f"{held}.{os.getpid()}").touch()
             time.sleep(0.02)
         return well(self, shard, *rest)
 
