@@ -159,6 +159,17 @@ def run_here(tiny_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return call
 
 
+def read(pid: int, name: str) -> bytes:
+    """A file that the kernel has of a process; empty if it has ended.
+
+    The command line is so even before somebody has asked for the exit code.
+    """
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:
+        return b""
+
+
 def no_signal_ignored() -> None:
     """In a process that is being started: undo what a shell, or nohup, does to jobs in the background."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from conftest import ROOT, clean_environment, command
+from conftest import ROOT, clean_environment, command, read
 
 PATIENCE = 240.0  # seconds for what takes twenty on an idle machine
 _NODE = {"num_cpus": 1, "resources": {"accel": 1}, "object_store_memory": 80 << 20}
@@ -76,14 +76,6 @@ def ancestors(pid: int) -> Iterator[int]:
             return
         pid = int(fields[1])
         yield pid
-
-
-def read(pid: int, name: str) -> bytes:
-    """A file that the kernel has of a process; empty if it has ended."""
-    try:
-        return Path(f"/proc/{pid}/{name}").read_bytes()
-    except OSError:
-        return b""
 
 
 def begin(config: Path, nodes: Nodes, *arguments: str | Path) -> subprocess.Popen[bytes]:

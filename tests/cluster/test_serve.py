@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, clean_environment
+from conftest import ROOT, clean_environment, read
 
 from accel_cli.classifier import Classifier
-from cluster.nodes import PATIENCE, Nodes, ancestors, kill, read, until
+from cluster.nodes import PATIENCE, Nodes, ancestors, kill, until
 
 pytest.importorskip("ray.serve", reason="needs ray[serve]")
 httpx = pytest.importorskip("httpx")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from conftest import Accel
+from conftest import Accel, read
 
 from serve.processes import Running, answer_to_health, read_answer, running, until
 
@@ -153,16 +153,7 @@ def test_the_engine_ends_with_the_server(tiny_path: Path) -> None:
         assert server.metric("accel_engine_process_resident_memory_bytes") > 1 << 20
         server.process.kill()
         server.code()
-        until(lambda: ended(engine))
-
-
-def ended(process: int) -> bool:
-    """Whether it is gone, though nobody may have asked for its exit code."""
-    line = Path(f"/proc/{process}/cmdline")
-    try:
-        return not line.read_bytes()
-    except OSError:
-        return True
+        until(lambda: not read(engine, "cmdline"))
 
 
 def engines(process: int) -> list[int]:
@@ -170,7 +161,7 @@ def engines(process: int) -> list[int]:
     found = []
     for task in Path(f"/proc/{process}/task").iterdir():
         found += map(int, (task / "children").read_text("ascii").split())
-    return [child for child in found if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    return [child for child in found if b"spawn_main" in read(child, "cmdline")]
 
 
 def code_of(server: Running, text: str) -> int:
