@@ -16,7 +16,7 @@ import pytest
 
 from accel_cli.bench import device_clock, gemm, gemm_report, tensor_gemm
 from accel_cli.bench.ceiling import Ceiling
-from accel_cli.bench.device_clock import device_times
+from accel_cli.bench.device_clock import device_times, times_in_turns
 from accel_cli.bench.measure import Timing
 from accel_cli.bench.operands import Matrices, traffic
 from accel_cli.commands.bench import command
@@ -232,6 +232,15 @@ def test_the_clock_takes_calls_in_turn_and_gives_the_seconds_of_one(
     timing = device_times(calls, 2)
     assert timing.seconds == (0.25e-3 / 5,) * 2  # five calls take a millisecond and more
     assert came == [number % 3 for number in range(1 + 5 + 2 * 5)]
+
+
+def test_programs_take_turns(cupy: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    came: list[str] = []
+    monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda begin, end: 4.0 if came[-1] == "a" else 2.0)
+    programs = [[lambda name=name: came.append(name)] for name in "ab"]
+    found = times_in_turns(programs, 3)
+    assert "".join(came) == "ab" + "ab" * 3  # a call warms each up, and takes more than a millisecond
+    assert [timing.seconds for timing in found] == [(0.004,) * 3, (0.002,) * 3]
 
 
 def test_calls_that_take_the_host_long_get_a_longer_head_start(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,11 +26,21 @@ def device_times(calls: Sequence[Callable[[], None]], repeats: int, hopeless: fl
     Each run makes its calls in turn, so that calls with operands of their own find none in a cache.
     """
     clock = _Clock(calls)
-    warm = clock.run(1)
-    count = 1 if warm >= _RUN else min(_MOST, int(_RUN / max(warm, 1e-6)) + 1)
-    if count > 1:
-        warm = clock.run(count)
-    return Timing((warm,) if warm > hopeless else tuple(clock.run(count) for _ in range(repeats)))
+    warm = clock.settle()
+    return Timing((warm,) if warm > hopeless else tuple(clock.again() for _ in range(repeats)))
+
+
+def times_in_turns(programs: Sequence[Sequence[Callable[[], None]]], repeats: int) -> list[Timing]:
+    """The same of each program's calls, which take turns with the others', all on a device that is warm.
+
+    One after the other they would not be alike: a device that had nothing to do is slower for some
+    milliseconds, so that the one that comes first, or whose kernel is loaded first, loses some per cent.
+    """
+    clocks = [_Clock(calls) for calls in programs]
+    for clock in clocks:
+        clock.settle()
+    rounds = [[clock.again() for clock in clocks] for _ in range(repeats)]
+    return [Timing(seconds) for seconds in zip(*rounds, strict=True)]
 
 
 class _Clock:
@@ -39,20 +49,27 @@ class _Clock:
     def __init__(self, calls: Sequence[Callable[[], None]]) -> None:
         self._calls: Iterator[Callable[[], None]] = itertools.cycle(calls)
         self._each = 0.0  # seconds that the host took for a call
+        self._count = 1
 
-    def run(self, count: int) -> float:
-        """Seconds of each of `count` calls on the current stream, none of which waits for its launch."""
+    def settle(self) -> float:
+        """Find out how many calls make a run, and warm up; the seconds of a call."""
+        warm = self.again()
+        self._count = 1 if warm >= _RUN else min(_MOST, int(_RUN / max(warm, 1e-6)) + 1)
+        return self.again() if self._count > 1 else warm
+
+    def again(self) -> float:
+        """Seconds of each call of a run on the current stream, none of which waits for its launch."""
         least, most = _AHEAD
         begin, end = cupy().cuda.Event(), cupy().cuda.Event()
-        head_start(min(most, max(least, 2 * count * self._each)))
+        head_start(min(most, max(least, 2 * self._count * self._each)))
         begin.record()
         started = time.perf_counter()
-        for call in itertools.islice(self._calls, count):
+        for call in itertools.islice(self._calls, self._count):
             call()
-        self._each = (time.perf_counter() - started) / count
+        self._each = (time.perf_counter() - started) / self._count
         end.record()
         wait(end)
-        return float(cupy().cuda.get_elapsed_time(begin, end)) / 1e3 / count
+        return float(cupy().cuda.get_elapsed_time(begin, end)) / 1e3 / self._count
 
 
 def wait(event: Any) -> None:

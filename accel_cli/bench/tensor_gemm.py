@@ -12,7 +12,7 @@ import numpy as np
 
 from accel_cli.batches import Doubles, Floats
 from accel_cli.bench.ceiling import CUBLAS, measure_ceiling, tf32
-from accel_cli.bench.device_clock import device_times
+from accel_cli.bench.device_clock import times_in_turns
 from accel_cli.bench.gemm import find_cublas
 from accel_cli.bench.gemm_report import GemmReport, GemmRow, beside_cublas
 from accel_cli.bench.operands import Matrices, poison
@@ -232,14 +232,17 @@ class _Suite:
         self._tell(f"{product}")
         layer = Layer(product, self._gpu.l2, self._width)
         copies = [self._programs(product, layer) for _ in range(layer.count)]
+        programs = {name: [copy[name] for copy in copies] for name in copies[0]}
+        errors = [
+            max(self._error(f"{name} at {product}", program, layer) for program in each)
+            for name, each in programs.items()
+        ]
+        timings = times_in_turns([*programs.values()], self._repeats)
         rows = []
-        for name in copies[0]:
-            programs = [copy[name] for copy in copies]
-            error = max(self._error(f"{name} at {product}", program, layer) for program in programs)
-            timing = device_times(programs, self._repeats)
-            tile = programs[0].tile
+        for (name, each), timing, error in zip(programs.items(), timings, errors, strict=True):
+            tile = each[0].tile
             shown = None if tile is None else [*vars(tile).values()]
-            rows.append(GemmRow(product, name, shown, len(programs), timing, error, self._width))
+            rows.append(GemmRow(product, name, shown, len(each), timing, error, self._width))
         return beside_cublas(rows)
 
     def _programs(self, product: Product, layer: Layer) -> dict[str, Program]:

@@ -16,6 +16,11 @@ class Branches:
         self._fork = cupy().cuda.Event(disable_timing=True)
         self._joins = [cupy().cuda.Event(disable_timing=True) for _ in range(count)]
 
+    @property
+    def several(self) -> bool:
+        """Whether branches run beside each other."""
+        return bool(self._streams)
+
     @contextmanager
     def side_by_side(self) -> Iterator[None]:
         """What `branch` encloses in here starts after all that came before, and ends before what follows."""

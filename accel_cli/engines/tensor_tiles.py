@@ -5,9 +5,11 @@ Each tile adds up an output's terms in the same order as the others of its kerne
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from accel_cli.cuda.device import DeviceFacts
+from accel_cli.engines.tuned import Product
 from accel_cli.kernels import mma_gemm, wgmma_gemm
 from accel_cli.kernels.base import ceil_div
 from accel_cli.kernels.mma_gemm import MmaTile
@@ -19,6 +21,7 @@ from accel_cli.kernels.wgmma_gemm import WgmmaTile
 # How well each does on a product that fills the device, about, as tried on an H200.
 _USUAL: dict[str, dict[WgmmaTile | MmaTile, float]] = {
     "wgmma": {
+        wgmma_gemm.PAIR: 1.01,
         wgmma_gemm.LARGE: 1.0,
         wgmma_gemm.DEFAULT: 0.92,
         wgmma_gemm.SPLIT: 0.8,
@@ -54,18 +57,44 @@ class TensorTiles:
         batch: int = 1,
     ) -> WgmmaTile | MmaTile:
         """The tile for `batch` products [rows, columns] of rows of a kind."""
+        product = Product(rows, columns, 1, batch)
         legal = self.legal(operands, source)
-        return max(legal, key=lambda tile: self._usual[tile] * self._used(tile, rows, columns, batch))
+        return min(legal, key=lambda tile: self._rounds(tile, product) * _area(tile) / self._usual[tile])
+
+    def choose_for_all(
+        self, products: Sequence[Product], operands: Operands, source: Source
+    ) -> WgmmaTile | MmaTile:
+        """The one tile for products that run side by side, the deepest first."""
+        legal = self.legal(operands, source)
+        return min(legal, key=lambda tile: self._side_by_side(tile, products) / self._usual[tile])
 
     def legal(self, operands: Operands, source: Source) -> list[WgmmaTile | MmaTile]:
         """Those that such operands may take."""
         return [tile for tile in self._usual if tile.legal(operands, self._limit, source)]
 
-    def _used(self, tile: WgmmaTile | MmaTile, rows: int, columns: int, batch: int) -> float:
-        """The share of the device's work that becomes results: a processor takes one block at a time."""
-        blocks = batch * ceil_div(max(rows, 1), tile.rows) * ceil_div(columns, tile.columns)
-        done = ceil_div(blocks, self._processors) * self._processors * tile.rows * tile.columns
-        return batch * rows * columns / done
+    def _rounds(self, tile: WgmmaTile | MmaTile, product: Product) -> int:
+        """A processor takes one block at a time: the blocks of the one that has most."""
+        return ceil_div(_blocks(tile, product), self._processors)
+
+    def _side_by_side(self, tile: WgmmaTile | MmaTile, products: Sequence[Product]) -> float:
+        """Multiplications of the processor that has most: it takes blocks as it comes free.
+
+        The last one of all is among the shortest, and begins when the others are half through theirs, about.
+        """
+        work = sum(_blocks(tile, product) * product.depth for product in products) / self._processors
+        depths = [product.depth for product in products]
+        return max(max(depths), work + min(depths) / 2) * _area(tile)
+
+
+def _area(tile: WgmmaTile | MmaTile) -> int:
+    return tile.rows * tile.columns
+
+
+def _blocks(tile: WgmmaTile | MmaTile, product: Product) -> int:
+    """Whole clusters of them."""
+    cluster = tile.cluster if isinstance(tile, WgmmaTile) else 1
+    down = ceil_div(max(product.rows, 1), tile.rows * cluster) * cluster
+    return product.batch * down * ceil_div(product.columns, tile.columns)
 
 
 def _staying(tile: WgmmaTile | MmaTile, processors: int) -> WgmmaTile | MmaTile:

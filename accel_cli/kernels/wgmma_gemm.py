@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from accel_cli.kernels.base import Kernel, Launch, ceil_div
@@ -23,9 +23,8 @@ class WgmmaTile:
     """What a block makes: `groups` warpgroups `tall` times 64 rows each, and `columns`.
 
     `stages` steps along k are held at once. `cluster` blocks below each other share the tiles of the
-    weights, which made no product on an H200 faster: the tiles in use have 1. At most `blocks` run for a
-    product, each tile after tile, and fragment_held.cuh says which values it stores while it multiplies the
-    next one; 0 is a block for each tile.
+    weights. At most `blocks` run for a product, each tile after tile, and fragment_held.cuh says which values
+    it stores while it multiplies the next one; 0 is a block for each tile.
     """
 
     groups: int
@@ -86,6 +85,7 @@ class WgmmaTile:
 
 
 LARGE = WgmmaTile(2, 1, 256, 4)
+PAIR = replace(LARGE, cluster=2)
 DEFAULT = WgmmaTile(2, 1, 128, 6)
 SPLIT = WgmmaTile(2, 1, 128, 3)  # which takes twice the memory
 NARROW = WgmmaTile(2, 1, 64, 8)
