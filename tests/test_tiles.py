@@ -22,6 +22,7 @@ from accel_cli.errors import AccelWarning, ConfigError
 from accel_cli.kernels.base import ceil_div
 from accel_cli.kernels.sgemm_tile import DEFAULT, STEP, USUAL, Tile, candidates, shared_limit
 from accel_cli.kernels.tensor_tile import Source
+from accel_cli.kernels.wgmma_gemm import LARGE, PAIR
 from accel_cli.model.config import Config, PlanSpec
 
 DEVICE = DeviceFacts(0, "Fancy GPU (80 GB)", (9, 0), 132, 80 << 30, 50 << 20, 13000, 13000)
@@ -223,3 +224,35 @@ def test_blocks_that_are_left_alone_on_a_processor_count_for_less() -> None:
     assert tiles.predicted(DEFAULT, Product(DEFAULT.rows * (blocks + 1), DEFAULT.columns, 64)) < 0.52
     lone = Tile(64, 64, 16, 8, 8, 3)  # two warps leave two of four schedulers idle
     assert tiles.predicted(lone, Product(64 * blocks, 64, 64)) < 0.5
+
+
+def windows(sentences: int) -> list[Product]:
+    """Those of the school's network, of one sentence's 16 words."""
+    return [Product(sentences * (17 - width), 1024, width * 4096) for width in (3, 5, 7, 9)]
+
+
+def test_products_side_by_side_share_the_fastest_tile_though_alone_it_would_leave_processors_idle() -> None:
+    tiles, operands = TensorTiles("wgmma", DEVICE), OPERANDS["fp16"]
+    alone = {tiles.choose(one.rows, one.columns, operands, Source.IDS).columns for one in windows(512)}
+    assert len(alone) > 1
+    together = tiles.choose_for_all(windows(512), operands, Source.IDS)
+    assert together == tiles.choose(1 << 20, 4096, operands, Source.IDS)
+
+
+def test_few_sentences_side_by_side_take_smaller_tiles() -> None:
+    tiles, operands = TensorTiles("wgmma", DEVICE), OPERANDS["fp16"]
+    sizes = [tiles.choose_for_all(windows(count), operands, Source.IDS) for count in (1, 32, 64, 4096)]
+    areas = [tile.rows * tile.columns for tile in sizes]
+    assert areas == sorted(areas)
+    assert areas[0] < areas[1] < areas[-1]
+
+
+def test_blocks_of_a_cluster_count_though_one_has_no_rows() -> None:
+    tiles, operands = TensorTiles("wgmma", DEVICE), OPERANDS["fp16"]
+    assert tiles.choose(256, 132 * 256, operands) == replace(PAIR, blocks=132)
+    assert tiles.choose(128, 132 * 256, operands) == replace(LARGE, blocks=132)
+
+
+def test_no_windows_at_all_have_a_tile() -> None:
+    none = [replace(one, rows=0) for one in windows(1)]
+    assert TensorTiles("mma", DEVICE).choose_for_all(none, OPERANDS["tf32"], Source.IDS)

@@ -21,7 +21,7 @@ from accel_cli.engines.cuda_convolution import Sentences
 from accel_cli.engines.cuda_layers import Layers
 from accel_cli.engines.tensor_tiles import TensorTiles
 from accel_cli.engines.tiles import Tiles
-from accel_cli.engines.tuned import findings_for
+from accel_cli.engines.tuned import Product, findings_for
 from accel_cli.kernels.base import Launch
 from accel_cli.kernels.catalogue import text
 from accel_cli.kernels.folded_convolution import spreads_of
@@ -149,4 +149,10 @@ class _EveryTensorTile(TensorTiles):
         batch: int = 1,
     ) -> WgmmaTile | MmaTile:
         """Of those that may be chosen for such operands."""
+        return self._turns.choose(self.legal(operands, source))
+
+    def choose_for_all(
+        self, products: Sequence[Product], operands: Operands, source: Source
+    ) -> WgmmaTile | MmaTile:
+        """Of the same."""
         return self._turns.choose(self.legal(operands, source))

@@ -73,7 +73,7 @@ def of_engines() -> list[Launch]:
         scale_add.geometry(1, 1),
         argmax.geometry(1),
         windows.geometry(1),
-        transpose.geometry(1, 1, 1),
+        *(transpose.geometry(1, 1, columns) for columns in (1, 32)),
         pack_taps.geometry(1, 1),
         *(im2col.geometry(1, dimension, dimension) for dimension in (1, 4)),
         gemm_tiled.geometry(1, 1),
@@ -140,7 +140,7 @@ def _tensor() -> list[Launch]:
     stored = (Output.FP16, Output.BF16, Output.TF32, Output.SPLIT)
     return [
         *(cast.geometry(1, output, packed) for output in stored for packed in (False, True)),
-        *(transpose.geometry(1, 1, 1, output) for output in stored),
+        *(transpose.geometry(1, 1, columns, output) for output in stored for columns in (1, 32)),
         *(pack_tiles.geometry(1, 1, output) for output in stored),
         *mma_gemm.variants(),
         *wgmma_gemm.variants(),

@@ -7,7 +7,8 @@ from typing import Any
 from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar, ceil_div, check_shape
 from accel_cli.kernels.tensor_operands import DTYPES, Output, as_bytes, halves, low_of
 
-TILE, ROWS = 32, 8
+THREADS = 256
+SQUARE, NARROW = (32, 32), (128, 16)  # rows and columns of a tile; narrow, for sentences of few words
 
 KERNEL = Kernel(
     "transpose",
@@ -23,10 +24,11 @@ KERNEL = Kernel(
 
 
 def geometry(count: int, rows: int, columns: int, output: Output = Output.FP32) -> Launch:
-    """A block for each matrix and tile; ROWS rows of threads walk down a tile."""
-    grid = (count, ceil_div(rows, TILE), ceil_div(columns, TILE))
-    defines = (("TILE", TILE), ("ROWS", ROWS), ("OUTPUT", int(output)))
-    return Launch(KERNEL, defines, grid, (TILE, ROWS, 1))
+    """A block for each matrix and tile: a narrow one where wider ones would be half empty."""
+    tall, wide = NARROW if columns <= NARROW[1] else SQUARE
+    grid = (count, ceil_div(rows, tall), ceil_div(columns, wide))
+    defines = (("TALL", tall), ("WIDE", wide), ("THREADS", THREADS), ("OUTPUT", int(output)))
+    return Launch(KERNEL, defines, grid, (THREADS, 1, 1))
 
 
 def transpose(run: Runner, x: Any, y: Any, output: Output = Output.FP32) -> None:

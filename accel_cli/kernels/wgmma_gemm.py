@@ -100,14 +100,14 @@ def variants() -> list[Launch]:
     split = Operands(Type.FP16, split=True, promote=512)
     pooled = [
         geometry(tile, operands, 1, 1, 1, source, Epilogue.GETMAX)
-        for operands, tiles in ((half, (LARGE, DEFAULT, SMALL, TINY)), (split, (SPLIT, SHORT, TINY)))
+        for operands, tiles in ((half, (PAIR, LARGE, DEFAULT, SMALL, TINY)), (split, (SPLIT, SHORT, TINY)))
         for tile in tiles
         for source in (Source.WINDOWS, Source.IDS)
     ]
     stored = [
         geometry(tile, operands, 1, 1, 1, source, Epilogue.RELU, output=operands.stored)
         for operands, tiles in (
-            (half, (LARGE, DEFAULT)),
+            (half, (PAIR, LARGE, DEFAULT)),
             (Operands(Type.BF16), (LARGE,)),
             (single, (LARGE, DEFAULT)),
             (split, (SPLIT, TINY)),

@@ -8,10 +8,13 @@ from accel_cli.kernels.transpose import transpose
 from kernels.tensors import rounded
 
 
-# The tile is 32 x 32.
+# A tile is 32 x 32, or 128 x 16 where there are no more columns.
 @pytest.mark.parametrize(
     ("count", "rows", "columns"),
-    [(1, 1, 1), (2, 31, 32), (1, 32, 33), (3, 33, 31), (2, 100, 16), (1, 16, 100), (4, 1, 70)],
+    [
+        *[(1, 1, 1), (2, 31, 32), (1, 32, 33), (3, 33, 31), (2, 100, 16), (1, 16, 100), (4, 1, 70)],
+        *[(2, 127, 15), (1, 128, 16), (1, 129, 17), (3, 300, 16), (2, 129, 1)],
+    ],
 )
 def test_exchanges_rows_and_columns(backend: Backend, count: int, rows: int, columns: int) -> None:
     x = random_floats(count, rows, columns)
