@@ -147,11 +147,23 @@ def test_a_wrong_program_is_not_timed(
             fake_cupy.Stream.current().enqueue(lambda: spoil(out))
 
     timed = []
-    monkeypatch.setattr(gemm, "device_times", lambda calls, repeats: timed.append(calls) or Timing((1.0,)))
+    monkeypatch.setattr(
+        gemm, "device_times", lambda calls, repeats, hopeless: timed.append(calls) or Timing((1.0,))
+    )
     cupy.matmul = wrong
     with pytest.raises(AccelError, match=message):
         gemm.run("cuda:0", 1, lambda message: None, (PRODUCTS[1],))
     assert len(timed) == 4  # the programs before
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_call_of_more_than_a_tenth_of_a_second_is_timed_once(
+    cupy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([150.0, *[50.0] * 100])
+    monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda begin, end: next(times))
+    report = gemm.run("cuda:0", 3, lambda message: None, (PRODUCTS[1],))
+    assert [len(row.timing.seconds) for row in report.rows][:2] == [1, 3]
 
 
 @pytest.mark.usefixtures("quick")
