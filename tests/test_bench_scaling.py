@@ -31,17 +31,12 @@ class Times:
         return self.now
 
 
-def clocked(workers: int, events: list[tuple[float, int, int | None]]) -> Clock:
-    """A clock that heard (when, shard, sentences so far), or None for the end of a shard of 100."""
+def clocked(workers: int, ends: list[tuple[int, int, float]]) -> Clock:
+    """A clock that heard of (worker, shard, when): each shard had 100 sentences and took half a second."""
     times = Times()
     clock = Clock(workers, times)
-    for when, number, sentences in events:
-        times.now = when
-        shard = Shard(number, "text.txt")
-        if sentences is None:
-            clock.finished(shard, Summary(sentences=100, seconds=0.5))
-        else:
-            clock.progress(shard, sentences, 0)
+    for worker, number, times.now in ends:
+        clock.finished(Shard(number, "text.txt"), Summary(sentences=100, seconds=0.5), worker)
     return clock
 
 
@@ -49,30 +44,33 @@ def test_steady_is_from_the_last_first_shard_to_the_first_idle_worker() -> None:
     clock = clocked(
         2,
         [
-            (5.0, 0, None),
-            (5.5, 2, 40),
-            (6.0, 1, None),  # from here
-            (6.5, 2, None),
-            (7.0, 3, None),
-            (7.2, 5, 10),
-            (7.5, 4, None),  # to here: no shard is left
-            (8.0, 5, None),
+            (0, 0, 5.0),
+            (1, 1, 6.0),  # from here
+            (0, 2, 6.25),  # half of it since then
+            (1, 3, 6.5),
+            (0, 4, 7.0),
+            (1, 5, 7.25),
+            (0, 6, 7.5),  # to here: that worker has no shard any more
+            (1, 7, 7.9),  # a fifth of it until then
         ],
     )
-    assert clock.steady() == Steady(1.5, 60 + 100 + 100 + 10, pytest.approx(50))
+    assert clock.steady() == Steady(1.5, 50 + 100 * 4 + 20, pytest.approx(100 * 2.35 / 3))
 
 
-def test_parts_that_are_told_of_late_say_when_they_were_written() -> None:
+def test_workers_may_take_shards_in_any_order_and_tell_of_them_late() -> None:
     times = Times()
     clock = Clock(2, times)
     times.now = 20.0
-    for number, ended in ((0, 5.0), (1, 6.0), (3, 7.5), (2, 7.0), (5, 9.0), (4, 8.0)):
-        clock.finished(Shard(number, "text.txt"), Summary(sentences=100, seconds=0.5), ended)
-    assert clock.steady() == Steady(2.0, 300, pytest.approx(37.5))
+    for worker, number, ended in (("a", 0, 5.0), ("a", 1, 5.5), ("b", 2, 6.0), ("b", 4, 7.0), ("a", 3, 8.0)):
+        clock.finished(Shard(number, "text.txt"), Summary(sentences=100, seconds=0.5), worker, ended)
+    assert clock.steady() == Steady(1.0, 100, pytest.approx(25))
 
 
-def test_no_steady_state() -> None:
-    assert clocked(2, [(1.0, 0, None), (2.0, 2, None), (3.0, 1, None)]).steady() is None
+@pytest.mark.parametrize(
+    "ends", [[], [(0, 0, 1.0), (0, 1, 2.0)], [(0, 0, 1.0), (0, 2, 2.0), (1, 1, 3.0), (1, 3, 4.0)]]
+)
+def test_no_steady_state(ends: list[tuple[int, int, float]]) -> None:
+    assert clocked(2, ends).steady() is None
 
 
 def test_start_is_that_of_the_last_worker() -> None:

@@ -17,13 +17,27 @@ LEAST = 4  # shards of each worker, of which the first and the last are no stead
 class Steady:
     """The time in which every worker had a shard, its first one done: seconds, and the sentences in them.
 
-    `inside` is the percent of the workers' time in which they read text, classified it and wrote rows; the
-    rest is waiting for parts to be synced and for the next shard.
+    Of a shard that was under way at its begin or end, the part that lies in it counts. `inside` is the
+    percent of the workers' time in which they read text, classified it and wrote rows; the rest is waiting
+    for parts to be synced and for the next shard.
     """
 
     seconds: float
     sentences: int
     inside: float
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a worker did to a shard, from a time to another."""
+
+    begin: float
+    end: float
+    sentences: int
+
+    def within(self, begin: float, end: float) -> float:
+        """The seconds of it that lie between two times."""
+        return max(0.0, min(self.end, end) - max(self.begin, begin))
 
 
 class Clock(Tally):
@@ -33,8 +47,7 @@ class Clock(Tally):
         super().__init__()
         self._workers, self._now = workers, now
         self._begin = now()
-        self._seen: list[tuple[float, int, int]] = []  # when, the shard's number, its sentences so far
-        self._done: list[tuple[float, int]] = []
+        self._done: dict[int | str, list[_Work]] = {}  # by worker
         self.start = 0.0  # seconds until the last worker was ready
 
     def loaded(self, plan: str) -> None:
@@ -42,31 +55,23 @@ class Clock(Tally):
         super().loaded(plan)
         self.start = self._now() - self._begin
 
-    def progress(self, shard: Shard, sentences: int, read: int) -> None:
-        """How far a shard is."""
-        super().progress(shard, sentences, read)
-        self._seen.append((self._now(), shard.number, sentences))
-
-    def finished(self, shard: Shard, summary: Summary, ended: float | None = None) -> None:
+    def finished(
+        self, shard: Shard, summary: Summary, worker: int | str = 0, ended: float | None = None
+    ) -> None:
         """A part has its name. Ray tells of it late, so it says when that was."""
-        super().finished(shard, summary, ended)
-        when = self._now() if ended is None else ended
-        self._seen.append((when, shard.number, summary.sentences))
-        self._done.append((when, shard.number))
+        super().finished(shard, summary, worker, ended)
+        end = self._now() if ended is None else ended
+        self._done.setdefault(worker, []).append(_Work(end - summary.seconds, end, summary.sentences))
 
     def steady(self) -> Steady | None:
-        """From the end of the last worker's first shard until there is no shard for a worker; None if never.
-
-        Shards are handed out in order, so that the first ones are those of all workers.
-        """
-        begin = max(when for when, number in self._done if number < self._workers)
-        end = sorted(self._done)[-self._workers][0]
+        """From when all workers have done a shard until one has done its last; None if that is never."""
+        if len(self._done) < self._workers:
+            return None
+        ends = [[work.end for work in done] for done in self._done.values()]
+        begin, end = max(map(min, ends)), min(map(max, ends))
         if end <= begin:
             return None
-        numbers = [number for when, number in self._done if begin < when <= end]
-        inside = sum(self.written[number].seconds for number in numbers) / (end - begin) / self._workers
-        return Steady(end - begin, self._until(end) - self._until(begin), 100 * inside)
-
-    def _until(self, end: float) -> int:
-        """The sentences of all shards at a time."""
-        return sum({number: sentences for when, number, sentences in self._seen if when <= end}.values())
+        works = [work for done in self._done.values() for work in done if work.within(begin, end)]
+        inside = sum(work.within(begin, end) for work in works) / (end - begin) / self._workers
+        shares = (work.within(begin, end) / (work.end - work.begin) * work.sentences for work in works)
+        return Steady(end - begin, round(sum(shares)), 100 * inside)

@@ -148,7 +148,7 @@ class _Pool:
         elif isinstance(message, Written):
             place.syncing, place.under_way = place.under_way, None
         elif isinstance(message, Finished) and place.syncing:
-            self._tally.finished(place.syncing.shard, message.summary)
+            self._tally.finished(place.syncing.shard, message.summary, self._places.index(place))
             place.syncing, place.failures = None, 0
             if place.under_way is None:
                 del self._at_work[worker.connection]

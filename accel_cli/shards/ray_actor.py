@@ -27,13 +27,15 @@ from accel_cli.shards.worker import ShardWorker
 class Written:
     """The shard has its part, made from so many bytes; of none if it was there already.
 
-    `plan` is told with an actor's first part; `ended` is when, by time.perf_counter of the actor's machine.
+    `plan` is told with an actor's first part; `worker` is the actor, and `ended` is when, by
+    time.perf_counter of its machine.
     """
 
     summary: Summary
     read: int = 0
     plan: str | None = None
     warned: tuple[str, ...] = ()
+    worker: str = ""
     ended: float | None = None
 
 
@@ -115,7 +117,8 @@ class ShardActor:
             tries.forget()
         own = [str(one.message) for one in warned if issubclass(one.category, AccelWarning)]
         plan, self._told = None if self._told else worker.plan, True
-        return Written(summary, read[-1], plan, tuple(own), ended)
+        name = f"{socket.gethostname()}:{os.getpid()}"
+        return Written(summary, read[-1], plan, tuple(own), name, ended)
 
     def _started(self) -> ShardWorker:
         """Load the model. Raises AccelError."""

@@ -27,7 +27,7 @@ from accel_cli.text.extras import imported
 
 _STORE = 80 << 20  # bytes of Ray's object store in this machine; it wants 75 MiB, shards and counts need less
 _ERROR = re.compile(r"[A-Za-z_.]*(Error|Exception): ")
-_AHEAD = 4  # shards of an actor at most, the one at work among them
+_AHEAD = 8  # shards of an actor at most, the one at work among them
 _PATIENCE = 60.0  # seconds until a part that another node wrote is seen here (file systems of networks cache)
 
 
@@ -113,7 +113,7 @@ class _Round:
                 self._warned.add(message)
                 _warn(message)
         self._tally.progress(shard, written.summary.sentences, written.read)
-        self._tally.finished(shard, written.summary, written.ended)
+        self._tally.finished(shard, written.summary, written.worker, written.ended)
 
     def _outcomes(self, shards: Sequence[Shard]) -> Iterator[Any]:
         """What becomes of each shard, in any order."""
@@ -143,10 +143,11 @@ class _Round:
 def ahead(shards: int, actors: int) -> int:
     """How many shards an actor is given at once.
 
-    One that it has already follows without a gap, where Ray takes its time to hand it over; but at the end it
-    waits there while other actors have nothing to do, so that it must be a small part of what each does.
+    One that it has already follows without a gap, where Ray Data, which looks ten times a second for what is
+    done, takes two or three looks to hand one over; but at the end it waits there while faster actors have
+    nothing to do, so that all of them must be no more than half of what each does.
     """
-    return max(1, min(_AHEAD, shards // actors // 4))
+    return max(1, min(_AHEAD, shards // actors // 2))
 
 
 def _cause(error: Exception) -> str:
@@ -190,7 +191,11 @@ def _connected(address: str) -> Iterator[Any]:
             ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **local)
         except (OSError, RuntimeError, ValueError) as error:  # ConnectionError is an OSError
             raise _no_cluster(address, str(error).strip().partition("\n")[0]) from error
-    ray.data.DataContext.get_current().enable_progress_bars = False
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = False
+    # what comes back is small, and until Ray Data has found out how large its store is, it holds shards back
+    context.op_resource_reservation_enabled = False
+    context.downstream_capacity_backpressure_ratio = None
     try:
         yield ray
     finally:

@@ -59,8 +59,10 @@ class Tally:
         self._read += read - before[1]
         self._show(self._sentences, self._read)
 
-    def finished(self, shard: Shard, summary: Summary, ended: float | None = None) -> None:
-        """A part has its name: since `ended` by time.perf_counter, or since now."""
+    def finished(
+        self, shard: Shard, summary: Summary, worker: int | str = 0, ended: float | None = None
+    ) -> None:
+        """A part by a worker, by any name, is there: since `ended` by time.perf_counter, or since now."""
         self.written[shard.number] = summary
 
     def failed(self, shard: Shard, reason: str) -> None:
