@@ -114,10 +114,23 @@ def _rows(kind: str, document: dict[str, Any]) -> list[dict[str, Any]]:
     """The rows that a kind of table is of."""
     if kind == "ladder":
         return _rungs(document["rows"])
+    if kind == "gemm":
+        return _products(document["rows"])
     rows: Any = document[KINDS[kind]["list"]]
     if kind == "bounds":  # those of a batch, then those of a block of text
         return [{**row, "unit": part["unit"]} for part in rows["parts"] for row in part["stages"]]
     return list(rows["limits"] if kind == "limits" else rows)
+
+
+def _products(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A row for each matrix product: cuBLAS's TFLOP/s, and how many times as fast each program is."""
+    programs = dict.fromkeys(row["program"] for row in rows)
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        product = found.setdefault(row["product"], {**programs, "product": row["product"]})
+        rate = "tflop_per_s" if row["program"] == "cuBLAS" else "x_cublas"
+        product[row["program"]] = row[rate]
+    return [*found.values()]
 
 
 def _rungs(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -112,6 +112,26 @@ def test_without_columns_the_usual_ones(root: Path) -> None:
     assert "| gate | 2 | 5 | 3 | 123 |" in rendered
 
 
+def test_products_beside_cublas_have_a_row_each(root: Path) -> None:
+    rows = [
+        {"product": product, "program": program, "tflop_per_s": rate, "x_cublas": share}
+        for product, program, rate, share in (
+            ("8x8x8", "wgmma, ReLU", 4.0, 0.5),
+            ("8x8x8", "cuBLAS", 8.0, 1.0),
+            ("9x9x9", "cuBLAS", 6.0, 1.0),
+        )
+    ]
+    (root / "docs" / "results" / "d.json").write_text(json.dumps({"rows": rows}))
+    columns = "product: Product | cuBLAS: cuBLAS, TFLOP/s | wgmma, ReLU: ReLU"
+    rendered = docs.render(f"<!-- gemm docs/results/d.json | {columns} -->\n<!-- end -->", root)
+    assert rendered.split("\n")[1:5] == [
+        "| Product | cuBLAS, TFLOP/s | ReLU |",
+        "| --- | ---: | ---: |",
+        "| 8x8x8 | 8 | 0.5 |",
+        "| 9x9x9 | 6 | - |",
+    ]
+
+
 def test_what_bounds_stages_and_the_limits(root: Path) -> None:
     stage = {
         "stage": "gate",

@@ -13,7 +13,7 @@ from accel_cli.errors import AccelError, UsageError
 
 ENDINGS = (".png", ".svg")
 _OURS, _IDS, _PEER, _ROOF = "#1f6f8b", "#9cc5d3", "#b8b0a4", "#a63d2f"
-_CLOSE = 0.15  # decades between dots that touch
+_CLOSE = 0.22  # decades between dots whose labels would touch
 _KINDS = {"embeddings": _OURS, "ids": _IDS}
 
 
