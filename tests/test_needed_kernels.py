@@ -228,7 +228,7 @@ def test_every_tile_of_tensor_cores() -> None:
 def test_tiles_that_tuning_found_for_a_product(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ACCEL_CACHE_DIR", str(tmp_path))
     spec, tile = networks.SCHOOL, Tile(64, 32, 8, 8, 4, 3)
-    experts = Product(100, spec.experts * spec.fully_connected[0], spec.features)
+    experts = Product(100, spec.experts * spec.fully_connected[0], spec.features, kind="experts")
     file = own_file(DeviceFacts(0, "Some GPU", HOPPER, 1, 0, 0, 0, 0))
     file.parent.mkdir(parents=True)
     file.write_text(Tuned("Some GPU", (Winner(experts, tile, 1.0),)).text())

@@ -172,5 +172,5 @@ def test_a_maximum_keeps_what_lies_beside_it(monkeypatch: pytest.MonkeyPatch) ->
     device = Device(spoil=FLAT)
     search, told = searched(monkeypatch, device)
     np.testing.assert_array_equal(features(search), features(Device()))
-    assert search.found[Product(38, 8, 36)].winner.tile == TALL
+    assert search.found[Product(38, 8, 36, kind="windows")].winner.tile == TALL
     assert "refused" in told[0]

@@ -74,6 +74,15 @@ def test_rows_out_of_reach_and_other_products_are_served_by_the_rule() -> None:
     assert chosen(100, 64, 255) in USUAL
 
 
+def test_a_tile_serves_products_of_its_own_kind() -> None:
+    found = Winner(Product(100, 64, 256, kind="windows"), WIDE, 12.5)
+    leave(own_file(DEVICE), found, winner(100, 64, 256, SMALL))
+    tiles = Tiles(DEVICE)
+    assert tiles.choose(100, 64, 256) == SMALL
+    assert tiles.choose(100, 64, 256, kind="windows") == WIDE
+    assert tiles.choose(100, 64, 256, kind="experts") in USUAL
+
+
 def test_the_users_own_findings_come_before_the_shipped_ones() -> None:
     leave(shipped_file(DEVICE), winner(100, 64, 256, SMALL), winner(100, 32, 256, FLAT))
     assert chosen(100, 64, 256) == SMALL
@@ -91,6 +100,10 @@ def test_the_users_own_findings_come_before_the_shipped_ones() -> None:
         ("device: Other GPU", "must be 'Fancy GPU .80 GB.', the one that is here, got 'Other GPU'"),
         ("device: Fancy GPU (80 GB)\nproducts: 3", "products must be a list, got 3"),
         ("device: Fancy GPU (80 GB)\nproducts: [3]", r"products\[0\] must be a mapping"),
+        (
+            "device: Fancy GPU (80 GB)\nproducts: [{rows: 1, columns: 2, depth: 3, kind: round}]",
+            r"products\[0\]\.kind must be one of plain, windows, experts, got 'round'",
+        ),
         ("device: Fancy GPU (80 GB)\nplans: [{network: a}]", r"plans\[0\]\.batch must be a whole number"),
     ],
 )
@@ -154,13 +167,14 @@ def test_every_device_has_a_tile_for_every_precision(precision: str, capability:
 
 def test_a_file_says_all_that_was_found() -> None:
     sizes = Sizes(tuned.network(networks.SCHOOL), "toomcook", 1024, 2, 31234.0)
-    found = Tuned(DEVICE.name, (winner(9, 8, 7, WIDE, 6), winner(1, 2, 3, SMALL)), (sizes,))
+    windows = Winner(Product(4, 5, 6, kind="windows"), FLAT, 1.5)
+    found = Tuned(DEVICE.name, (winner(9, 8, 7, WIDE, 6), windows, winner(1, 2, 3, SMALL)), (sizes,))
     path = own_file(DEVICE)
     path.parent.mkdir(parents=True)
     path.write_text(found.text())
     assert load_tuned(path, DEVICE) == found
     assert (
-        "{rows: 9, columns: 8, depth: 7, batch: 6, tile: [128, 256, 16, 8, 16, 3], tflops: 12.5}"
+        "{rows: 9, columns: 8, depth: 7, batch: 6, kind: plain, tile: [128, 256, 16, 8, 16, 3], tflops: 12.5}"
         in found.text()
     )
     assert load_tuned(path, DEVICE).sizes(networks.SCHOOL, "toomcook") == sizes

@@ -15,7 +15,7 @@ from accel_cli.bench.device_clock import device_times, finish
 from accel_cli.cuda.device import DeviceFacts, cupy
 from accel_cli.cuda.errors import DeviceLost, translated
 from accel_cli.engines.tiles import Tiles
-from accel_cli.engines.tuned import Product, Winner, numbers
+from accel_cli.engines.tuned import Kind, Product, Winner, numbers
 from accel_cli.errors import AccelError, DeviceError
 from accel_cli.kernels import sgemm
 from accel_cli.kernels.base import Launch, Runner
@@ -32,6 +32,7 @@ _SHAPES, _STEPS = (
     0.85,
 )  # of the time for a product: until then shapes, then steps and stages; then the best
 _FINALISTS = 3  # whose other steps and stages are tried
+_KINDS: dict[Epilogue, Kind] = {Epilogue.GETMAX: "windows", Epilogue.EXPERTS: "experts"}
 
 
 class Compiler(Protocol):
@@ -206,8 +207,9 @@ class Trial:
 
 def product_of(launch: Launch, arguments: tuple[Any, ...]) -> Product:
     """What a launch of sgemm multiplies."""
-    named = _named(arguments)
-    return Product(int(named["rows"]), int(named["columns"]), int(named["depth"]), launch.grid[2])
+    named, epilogue = _named(arguments), dict(launch.defines)["EPILOGUE"]
+    kind = _KINDS.get(Epilogue(epilogue), "plain")
+    return Product(int(named["rows"]), int(named["columns"]), int(named["depth"]), launch.grid[2], kind)
 
 
 def _named(arguments: tuple[Any, ...]) -> dict[str, Any]:

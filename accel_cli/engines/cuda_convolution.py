@@ -198,7 +198,8 @@ class Stored:
         self, columns: Any, numbers: Any, owners: Any, layer: Dense, features: Any, column: int
     ) -> None:
         """A stored window is like a token as wide as the window."""
-        tile = self._products.tiles.choose(len(columns), self._spec.filters, columns.shape[1])
+        shape = len(columns), self._spec.filters, columns.shape[1]
+        tile = self._products.tiles.choose(*shape, kind="windows")
         places = (numbers, owners, layer.weight, layer.bias)
         sgemm_windows(self._run, columns, *places, features, column, tile=tile)
 
@@ -238,7 +239,8 @@ class Implicit:
                 layer, column, width = self._layers[number], number * spec.filters, spec.widths[number]
                 with branches.branch(number):
                     found = lists[number].fill(run, part, width)
-                    tile = self._products.tiles.choose(len(found[0]), spec.filters, width * spec.embedding)
+                    shape = len(found[0]), spec.filters, width * spec.embedding
+                    tile = self._products.tiles.choose(*shape, kind="windows")
                     rest = (*found, layer.weight, layer.bias, features, column)
                     if gathered:
                         sgemm_ids(run, part.ids, table, *rest, tile=tile)

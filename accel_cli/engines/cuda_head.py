@@ -173,5 +173,6 @@ class _Fused:
 
     def __call__(self, features: Any, gate: Any, room: None, values: Any) -> None:
         """values [sentences, outputs] = what the gate makes of the experts."""
-        tile = self._products.tiles.choose(len(values), len(self._bias), features.shape[1])
+        shape = len(values), len(self._bias), features.shape[1]
+        tile = self._products.tiles.choose(*shape, kind="experts")
         sgemm_experts(self._run, features, gate, self._weight, self._bias, values, tile=tile)

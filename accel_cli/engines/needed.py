@@ -21,7 +21,7 @@ from accel_cli.engines.cuda_convolution import Sentences
 from accel_cli.engines.cuda_layers import Layers
 from accel_cli.engines.tensor_tiles import TensorTiles
 from accel_cli.engines.tiles import Tiles
-from accel_cli.engines.tuned import Product, findings_for
+from accel_cli.engines.tuned import Kind, Product, findings_for
 from accel_cli.kernels.base import Launch
 from accel_cli.kernels.catalogue import text
 from accel_cli.kernels.folded_convolution import spreads_of
@@ -122,9 +122,10 @@ class _EveryTile(Tiles):
         """The same of products on tensor cores."""
         return _EveryTensorTile(kernel, self.device, self._turns)
 
-    def choose(self, rows: int, columns: int, depth: int, batch: int = 1) -> Tile:
+    def choose(self, rows: int, columns: int, depth: int, batch: int = 1, kind: Kind = "plain") -> Tile:
         """Of those found for such products and the usual ones."""
-        found = (tile for tuned in self._found for tile in tuned.tiles(columns, depth, batch))
+        wanted = Product(rows, columns, depth, batch, kind)
+        found = (tile for tuned in self._found for tile in tuned.tiles(wanted))
         return self._turns.choose(list(dict.fromkeys((*found, *self._usual))))
 
     def spread(self, layout: Layout, sentences: int) -> int:

@@ -9,7 +9,7 @@ import math
 
 from accel_cli.cuda.device import DeviceFacts
 from accel_cli.engines.tensor_tiles import TensorTiles
-from accel_cli.engines.tuned import Product, findings
+from accel_cli.engines.tuned import Kind, Product, findings
 from accel_cli.kernels.base import ceil_div
 from accel_cli.kernels.folded_convolution import spread_of
 from accel_cli.kernels.folded_layout import Layout
@@ -35,9 +35,9 @@ class Tiles:
         """Those of "wgmma" or "mma", for products on tensor cores."""
         return TensorTiles(kernel, self.device)
 
-    def choose(self, rows: int, columns: int, depth: int, batch: int = 1) -> Tile:
-        """The tile for `batch` products of [rows, depth] and [depth, columns]."""
-        product = Product(max(rows, 1), columns, depth, batch)
+    def choose(self, rows: int, columns: int, depth: int, batch: int = 1, kind: Kind = "plain") -> Tile:
+        """The tile for `batch` products of [rows, depth] and [depth, columns], of a kind."""
+        product = Product(max(rows, 1), columns, depth, batch, kind)
         for tuned in self._tuned:
             tile = tuned.nearest(product)
             if tile is not None:

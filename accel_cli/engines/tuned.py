@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal, TypeAlias, get_args
 
 from accel_cli import resources
 from accel_cli.cuda.device import DeviceFacts
@@ -28,14 +29,20 @@ _HEAD = """\
 """
 
 
+# What a product's kernel does beside multiplying: little; it finds windows of words and takes maxima; it
+# weighs experts. The fastest tile for one need not be so for another.
+Kind: TypeAlias = Literal["plain", "windows", "experts"]
+
+
 @dataclass(frozen=True)
 class Product:
-    """`batch` matrix products of [rows, depth] and [depth, columns]."""
+    """`batch` matrix products of [rows, depth] and [depth, columns], of a kind."""
 
     rows: int
     columns: int
     depth: int
     batch: int = 1
+    kind: Kind = "plain"
 
     @property
     def flop(self) -> int:
@@ -44,7 +51,12 @@ class Product:
 
     def __str__(self) -> str:
         times = f"{self.batch} x " if self.batch > 1 else ""
-        return f"{times}{self.rows}x{self.columns}x{self.depth}"
+        of = "" if self.kind == "plain" else f" of {self.kind}"
+        return f"{times}{self.rows}x{self.columns}x{self.depth}{of}"
+
+    def alike(self, other: Product) -> bool:
+        """Whether they differ in nothing but rows."""
+        return replace(self, rows=other.rows) == other
 
 
 @dataclass(frozen=True)
@@ -81,14 +93,9 @@ class Tuned:
         found = min(alike, key=lambda pair: pair[0], default=None)
         return found[1] if found is not None and found[0] <= _REACH else None
 
-    def tiles(self, columns: int, depth: int, batch: int) -> list[Tile]:
+    def tiles(self, wanted: Product) -> list[Tile]:
         """Those found for such products, whatever their rows."""
-        sizes = columns, depth, batch
-        return [
-            one.tile
-            for one in self.products
-            if (one.product.columns, one.product.depth, one.product.batch) == sizes
-        ]
+        return [one.tile for one in self.products if one.product.alike(wanted)]
 
     def sizes(self, spec: ModelSpec, convolution: str) -> Sizes | None:
         """What was found for a network under a plan's convolution."""
@@ -187,8 +194,8 @@ def _slug(device: DeviceFacts) -> str:
 
 
 def _apart(known: Product, wanted: Product) -> float:
-    """How many times the rows of one are those of the other; infinite for products of other kinds."""
-    if (known.columns, known.depth, known.batch) != (wanted.columns, wanted.depth, wanted.batch):
+    """How many times the rows of one are those of the other; infinite if they differ in more."""
+    if not known.alike(wanted):
         return math.inf
     return max(known.rows / wanted.rows, wanted.rows / known.rows)
 
@@ -201,15 +208,24 @@ def _each(top: Section, key: str) -> Iterable[Section]:
 
 
 def _winner(section: Section, device: DeviceFacts) -> Winner:
-    section.known(("rows", "columns", "depth", "batch", "tile", "tflops"))
+    section.known(("rows", "columns", "depth", "batch", "kind", "tile", "tflops"))
     sizes = {
         key: section.integer(key, most=_MOST_ROWS, default=1 if key == "batch" else None)
         for key in ("rows", "columns", "depth", "batch")
     }
+    product = Product(**sizes, kind=_kind(section))
     values = section.integers("tile")
     if len(values) != 6 or STEP % values[2] or not Tile(*values).legal(shared_limit(device.capability)):
         raise section.fail("tile", "one of six numbers that this device takes")
-    return Winner(Product(**sizes), Tile(*values), _positive(section, "tflops"))
+    return Winner(product, Tile(*values), _positive(section, "tflops"))
+
+
+def _kind(section: Section) -> Kind:
+    named = section.values.get("kind", "plain")
+    for kind in get_args(Kind):
+        if named == kind:
+            return kind  # type: ignore[no-any-return]
+    raise section.fail("kind", f"one of {', '.join(get_args(Kind))}")
 
 
 def _sizes(section: Section) -> Sizes:
