@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
+import fake_cupy
 import pytest
 from conftest import needs_gpu
 from test_docs_tables import docs
@@ -106,10 +108,18 @@ def test_fleets(
     assert [",".join(fleet.devices) for fleet in scaling._fleets(tmp_path, devices)] == found
 
 
-def test_ray_takes_part_where_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("gpus", "engine", "devices"), [(2, "Ray", "cuda:0,cuda:1"), (3, "processes", "cuda:0,cuda:0,cuda:1")]
+)
+def test_ray_takes_part_where_it_is_and_all_gpus_are_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, gpus: int, engine: str, devices: str
+) -> None:
+    module = fake_cupy.module()
+    module.cuda.runtime.getDeviceCount = lambda: gpus
+    monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(scaling, "find_spec", lambda name: True)
     *_, last = scaling._fleets(tmp_path, ["cuda:0", "cuda:0", "cuda:1"])
-    assert (last.engine, last.devices, last.count) == ("Ray", ("cuda:0", "cuda:1"), 2)
+    assert (last.engine, ",".join(last.devices), last.count) == (engine, devices, 2)
 
 
 def test_parts_must_be_the_same(tmp_path: Path) -> None:

@@ -128,6 +128,10 @@ def test_what_is_made_for_each_call_is_not_held_between() -> None:
     assert [len(engine._slots) for engine in engines] == [0, 2]
 
 
+def test_one_branch_has_none_beside_it() -> None:
+    assert [Branches(count).several for count in (0, 1, 2)] == [False, False, True]
+
+
 def test_a_side_stream_is_waited_for_after_an_error() -> None:
     fake = fake_cupy.module()
     branches, done = Branches(1), []

@@ -73,7 +73,8 @@ def launched(
     for count in counts:
         engine.submit(networks.sentences(spec, networks.lengths_of(spec, count)))
         if embeddings:
-            engine.submit(networks.embedded(weights, networks.sentences(spec, [spec.max_tokens] * count)))
+            for length in {spec.min_tokens, spec.max_tokens}:
+                engine.submit(networks.embedded(weights, networks.sentences(spec, [length] * count)))
     return Noting.seen
 
 
@@ -133,8 +134,8 @@ def test_shortcuts(device: dict[str, Any], capability: tuple[int, int]) -> None:
     check(device, networks.RESIDUAL, capability, capability)
 
 
-def test_embeddings_as_input() -> None:
-    spec = networks.SCHOOL
+@pytest.mark.parametrize("spec", [networks.SCHOOL, networks.RAGGED], ids=["of one length", "of several"])
+def test_embeddings_as_input(spec: ModelSpec) -> None:
     for convolution in ("direct", "im2col", "implicit", "toomcook"):
         wanted = PlanSpec(precision="fp32", convolution=convolution, batch=8, streams=1)
         plan = make_plan(spec, wanted, "cuda:0", embeddings=True)

@@ -263,8 +263,14 @@ def test_few_sentences_side_by_side_take_smaller_tiles() -> None:
 
 def test_blocks_of_a_cluster_count_though_one_has_no_rows() -> None:
     tiles, operands = TensorTiles("wgmma", DEVICE), OPERANDS["fp16"]
-    assert tiles.choose(256, 132 * 256, operands) == replace(PAIR, blocks=132)
-    assert tiles.choose(128, 132 * 256, operands) == replace(LARGE, blocks=132)
+    assert tiles.choose(512, 132 * 256, operands) == replace(PAIR, blocks=132)
+    assert tiles.choose(384, 132 * 256, operands) == replace(LARGE, blocks=132)
+
+
+def test_blocks_that_make_one_tile_each_share_nothing() -> None:
+    tiles, operands = TensorTiles("wgmma", DEVICE), OPERANDS["fp16"]
+    assert tiles.choose(4096, 1024, operands) == replace(LARGE, blocks=132)
+    assert tiles.choose(8192, 1024, operands) == replace(PAIR, blocks=132)
 
 
 def test_no_windows_at_all_have_a_tile() -> None:

@@ -41,7 +41,7 @@ PRODUCTS = (
     Product(1000, 777, 333),
     Product(333, 261, 77),
 )
-_HOPELESS = 0.1  # seconds of a call beyond which it is timed once: the naive product's, at most sizes
+_HOPELESS = 0.1  # seconds of a call that is timed once: of the naive product at most sizes, of others at few
 Call = Callable[[Operands], None]
 
 

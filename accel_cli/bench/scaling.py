@@ -22,7 +22,7 @@ from accel_cli.bench.scaling_clock import LEAST, Clock
 from accel_cli.bench.scaling_report import Repeat, Row, ScalingReport
 from accel_cli.bench.text_files import TextFile, text_file
 from accel_cli.bench.text_suite import first_wrong, written_labels
-from accel_cli.cuda.device import facts, index_of, missing
+from accel_cli.cuda.device import cupy, facts, index_of, missing
 from accel_cli.engines.open import plan_for
 from accel_cli.errors import AccelError, UsageError
 from accel_cli.model.config import Config
@@ -126,7 +126,10 @@ def run(config: Config, devices: Sequence[str], job: Job, tell: Callable[[str], 
 
 
 def _fleets(place: Path, devices: Sequence[str]) -> list[_Fleet]:
-    """One device, twice as many again and again, and all; Ray on all, where it is installed."""
+    """One device, twice as many again and again, and all; Ray, where it is installed and these are all GPUs.
+
+    It gives out GPUs itself.
+    """
     on_cpu = devices[0] == "cpu"  # where each worker counts, since it has some cores of its own
     units = [[one] * devices.count(one) for one in dict.fromkeys(devices)]
     if on_cpu:
@@ -140,7 +143,7 @@ def _fleets(place: Path, devices: Sequence[str]) -> list[_Fleet]:
     found = [
         _Fleet("processes", tuple(chain(*units[:count])), count, place / f"parts-{count}") for count in counts
     ]
-    if find_spec("ray") is not None and not on_cpu:
+    if find_spec("ray") is not None and not on_cpu and len(units) == cupy().cuda.runtime.getDeviceCount():
         found.append(_Fleet("Ray", tuple(unit[0] for unit in units), len(units), place / "parts-ray"))
     return found
 

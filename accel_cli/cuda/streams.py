@@ -19,7 +19,7 @@ class Branches:
     @property
     def several(self) -> bool:
         """Whether branches run beside each other."""
-        return bool(self._streams)
+        return len(self._streams) > 1
 
     @contextmanager
     def side_by_side(self) -> Iterator[None]:

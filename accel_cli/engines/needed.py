@@ -69,11 +69,12 @@ def _weights(spec: ModelSpec) -> Weights:
 def _parts(spec: ModelSpec, tokens: int, *, embeddings: bool) -> Iterator[Sentences]:
     """Sentences of each kind that the engine takes, as long as they may be."""
     offsets = Outline.empty(_SENTENCES + 1, np.int32)
-    ends = np.arange(_SENTENCES + 1, dtype=np.int32) * np.int32(spec.max_tokens)
-    yield Sentences(offsets, ends, ids=Outline.empty(tokens, np.int32))
-    if embeddings:
-        shape = _SENTENCES, spec.embedding, spec.max_tokens
-        yield Sentences(offsets, ends, values=Outline.empty(shape, np.float32))
+    ends = np.arange(_SENTENCES + 1, dtype=np.int32)
+    yield Sentences(offsets, ends * np.int32(spec.max_tokens), ids=Outline.empty(tokens, np.int32))
+    if embeddings:  # and as short: short ones are transposed by another variant
+        for length in sorted({spec.min_tokens, spec.max_tokens}):
+            shape = _SENTENCES, spec.embedding, length
+            yield Sentences(offsets, ends * np.int32(length), values=Outline.empty(shape, np.float32))
 
 
 def _outputs(spec: ModelSpec) -> tuple[Any, Any, Any]:

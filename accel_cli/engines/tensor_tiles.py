@@ -58,7 +58,7 @@ class TensorTiles:
     ) -> WgmmaTile | MmaTile:
         """The tile for `batch` products [rows, columns] of rows of a kind."""
         product = Product(rows, columns, 1, batch)
-        legal = self.legal(operands, source)
+        legal = [tile for tile in self.legal(operands, source) if self._repays(tile, product)]
         return min(legal, key=lambda tile: self._rounds(tile, product) * _area(tile) / self._usual[tile])
 
     def choose_for_all(
@@ -71,6 +71,10 @@ class TensorTiles:
     def legal(self, operands: Operands, source: Source) -> list[WgmmaTile | MmaTile]:
         """Those that such operands may take."""
         return [tile for tile in self._usual if tile.legal(operands, self._limit, source)]
+
+    def _repays(self, tile: WgmmaTile | MmaTile, product: Product) -> bool:
+        """Blocks of a cluster wait for each other, which pays where each makes tile after tile."""
+        return _cluster(tile) == 1 or self._rounds(tile, product) > 1
 
     def _rounds(self, tile: WgmmaTile | MmaTile, product: Product) -> int:
         """A processor takes one block at a time: the blocks of the one that has most."""
@@ -86,13 +90,17 @@ class TensorTiles:
         return max(max(depths), work + min(depths) / 2) * _area(tile)
 
 
+def _cluster(tile: WgmmaTile | MmaTile) -> int:
+    return tile.cluster if isinstance(tile, WgmmaTile) else 1
+
+
 def _area(tile: WgmmaTile | MmaTile) -> int:
     return tile.rows * tile.columns
 
 
 def _blocks(tile: WgmmaTile | MmaTile, product: Product) -> int:
     """Whole clusters of them."""
-    cluster = tile.cluster if isinstance(tile, WgmmaTile) else 1
+    cluster = _cluster(tile)
     down = ceil_div(max(product.rows, 1), tile.rows * cluster) * cluster
     return product.batch * down * ceil_div(product.columns, tile.columns)
 

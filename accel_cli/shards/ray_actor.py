@@ -92,7 +92,7 @@ class ShardActor:
         parts = Parts(self._job.output, self._job.layout, self._job.config.model.labels)
         done = parts.summary(shard.number)
         if done is not None:  # and a node was lost with the answer
-            return Written(done)
+            return Written(done, worker=_name())
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always", AccelWarning)
             try:
@@ -117,8 +117,7 @@ class ShardActor:
             tries.forget()
         own = [str(one.message) for one in warned if issubclass(one.category, AccelWarning)]
         plan, self._told = None if self._told else worker.plan, True
-        name = f"{socket.gethostname()}:{os.getpid()}"
-        return Written(summary, read[-1], plan, tuple(own), name, ended)
+        return Written(summary, read[-1], plan, tuple(own), _name(), ended)
 
     def _started(self) -> ShardWorker:
         """Load the model. Raises AccelError."""
@@ -139,6 +138,11 @@ class ShardActor:
             return self._job
         share = max(1, cores() // _slots_here(self._resource))
         return replace(self._job, config=replace(config, plan=config.plan.overridden(streams=share)))
+
+
+def _name() -> str:
+    """This actor, apart from all others and from its successor."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _said(error: Exception) -> str:

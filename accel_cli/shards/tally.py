@@ -62,7 +62,7 @@ class Tally:
     def finished(
         self, shard: Shard, summary: Summary, worker: int | str = 0, ended: float | None = None
     ) -> None:
-        """A part by a worker, by any name, is there: since `ended` by time.perf_counter, or since now."""
+        """A worker's part is there: since `ended` by time.perf_counter, or since now."""
         self.written[shard.number] = summary
 
     def failed(self, shard: Shard, reason: str) -> None:
