@@ -174,9 +174,10 @@ class Pipeline:
                 continue
             invalid = len(text) - len(text.decode("utf-8", "ignore").encode())
             if self._on_error == "fail":
+                also = " or repair half a surrogate pair (\\ud800)" if source.kind == "jsonl" else ""
                 raise RecordError(
-                    f"{source.at(number)}: {invalid} bytes are not UTF-8; convert the file with"
-                    " iconv, or say --on-error replace"
+                    f"{source.at(number)}: {invalid} bytes are not UTF-8; convert the file with iconv{also},"
+                    " or say --on-error replace"
                 )
             self.summary.replaced_bytes += invalid
 

@@ -235,14 +235,14 @@ class TestDriver:
     @pytest.mark.parametrize("address", ["x", "ray://host:1", "host:", ":6379", "host:port"])
     def test_what_is_no_address(self, address: str) -> None:
         with pytest.raises(UsageError, match="is neither auto, nor local, nor host:port"):
-            ray_engine._reach(address)
+            ray_engine.reach(address)
 
     def test_an_address_where_nobody_listens(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             address = f"127.0.0.1:{listener.getsockname()[1]}"
-            ray_engine._reach(address)
+            ray_engine.reach(address)
         with pytest.raises(RayError, match=f"no Ray cluster at {address} .*Connection refused"):
-            ray_engine._reach(address)
+            ray_engine.reach(address)
 
     def test_without_ray(self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed

@@ -254,6 +254,27 @@ def test_a_pipe_that_does_not_block(tmp_path: Path) -> None:
     assert data == b"a\n" * 3
 
 
+@pytest.mark.parametrize("content", [b"", b"good\n"], ids=["emptied", "cut"])
+def test_a_file_that_is_cut_while_it_is_read(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"good\nbad\n")
+    with Source(str(path)).opened() as stream:
+        assert stream.read1(6) == b"good\nb"
+        path.write_bytes(content)
+        with pytest.raises(InputError, match=r"a\.txt ends 3 bytes too early: it was cut while it was read"):
+            stream.read1(6)
+
+
+def test_a_file_that_grows_is_read_to_its_new_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"good\n")
+    with Source(str(path)).opened() as stream:
+        assert stream.read1(100) == b"good\n"
+        with path.open("ab") as more:
+            more.write(b"bad\n")
+        assert (stream.read1(100), stream.read1(100)) == (b"bad\n", b"")
+
+
 def test_no_wait_for_input_is_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a signal that comes between Python's look for signals and the system's call would be lost."""
     reading, writing = os.pipe()

@@ -91,12 +91,15 @@ def test_bytes_that_are_not_utf8_can_be_refused(run_here: Here, tmp_path: Path) 
     (tmp_path / "a.txt").write_bytes(b"\n".join(lines))
     (tmp_path / "a.csv").write_bytes(b'text\n"good\nfilm"\ncaf\xe9\n')
     (tmp_path / "a.jsonl").write_bytes(b'{"text": "a"}\n{"text": "\xff"}\n')
-    remedy = "convert the file with iconv, or say --on-error replace"
-    for name, place in (
-        ("a.txt", ":3: 2 bytes"),
-        ("a.csv", ", record 2: 1 bytes"),
-        ("a.jsonl", ":2: 1 bytes"),
+    (tmp_path / "half.jsonl").write_bytes(b'{"text": "\\ud800"}\n')
+    pair = " or repair half a surrogate pair (\\ud800)"
+    for name, place, also in (
+        ("a.txt", ":3: 2 bytes", ""),
+        ("a.csv", ", record 2: 1 bytes", ""),
+        ("a.jsonl", ":2: 1 bytes", pair),
+        ("half.jsonl", ":1: 3 bytes", pair),
     ):
+        remedy = f"convert the file with iconv{also}, or say --on-error replace"
         for batch in ("1", "100"):
             asked = ("--on-error", "fail", "--batch", batch)
             found = failure(run_here, RecordError, "--input", tmp_path / name, *asked)

@@ -50,6 +50,16 @@ def test_a_full_device(tiny_path: Path, redirect: str) -> None:
     ]
 
 
+def test_an_output_beyond_the_limit_of_a_file(tiny_path: Path, tmp_path: Path) -> None:
+    data = f"ulimit -f 8; yes good film | head -{LINES}"
+    *said, codes = feed(tiny_path, f"--output {tmp_path}/out.tsv", data)
+    assert codes.split()[-1] == "1"
+    assert said[1:] == [
+        f"Error: cannot write to {tmp_path}/out.tsv: File too large; raise its limit (`ulimit -f`) or name"
+        " another file"
+    ]
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("words", ["info --device cpu", "--help"])
 def test_a_full_stdout_of_a_command_that_prints(words: str) -> None:

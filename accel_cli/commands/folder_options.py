@@ -60,7 +60,7 @@ class Sharding:
     def refuse(self, device: str) -> None:
         """UsageError if something is said that has a meaning for a folder alone."""
         said = {
-            f"--shard-size {self.size}": self.size,
+            "--shard-size": self.size,
             f"--workers {self.workers}": self.workers,
             "--resume": self.resume,
             f"--merge {self.merged}": self.merged,

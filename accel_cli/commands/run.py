@@ -36,7 +36,7 @@ from accel_cli.text.writers import opened_output
     "--input", "inputs", type=click.Path(), multiple=True, help="A file, or - for stdin. May be repeated."
 )
 @option("--input-format", type=click.Choice(KINDS), help="What the inputs hold.  [default: by name]")
-@option("--column", help="The column of a csv or tsv, or the key of a jsonl.  [default: text]")
+@option("--column", help="The column of a csv, tsv or Parquet file, or the key of a jsonl.  [default: text]")
 @option(
     "--output",
     help="A file, which appears whole or not at all; or a folder (existing, or with a / at the end) of part"

@@ -42,6 +42,8 @@ def run_folder(job: Job, sources: Sequence[Source], device: str, sharding: Shard
         _check_merged(sharding.merged, job.output, sources)
     local = sharding.engine == "local"
     devices = devices_of(job.config.plan, device, sharding.workers) if local else [device]
+    if not local:
+        _reach(sharding.address or "auto")
     with ExitStack() as stack:
         folder = stack.enter_context(OutputFolder.opened(job.output))
         merged = None
@@ -66,6 +68,13 @@ def run_folder(job: Job, sources: Sequence[Source], device: str, sharding: Shard
             with suppress(PipeClosed):
                 for piece in merged_rows(job, [parts.path(shard.number) for shard in shards], sources):
                     write(piece)
+
+
+def _reach(address: str) -> None:
+    """Before a folder is made: what is wrong with the address of a Ray cluster."""
+    from accel_cli.shards.ray_engine import reach
+
+    reach(address)
 
 
 def _on_ray(job: Job, shards: Sequence[Shard], device: str, address: str, tally: Tally) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from io import FileIO
 
@@ -24,8 +25,9 @@ def writer(file: FileIO, name: str) -> Callable[[bytes], None]:
         except BrokenPipeError:
             raise PipeClosed from None
         except OSError as error:
+            remedy = "raise its limit (`ulimit -f`)" if error.errno == errno.EFBIG else "free some space"
             raise OutputError(
-                f"cannot write to {name}: {error.strerror}; free some space or name another file"
+                f"cannot write to {name}: {error.strerror}; {remedy} or name another file"
             ) from error
 
     return write

@@ -88,7 +88,10 @@ def known(device: object) -> str:
     """The name of a device, if it is one; else UsageError."""
     if isinstance(device, str) and re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", device):
         return device
-    raise UsageError(f"the device {device!r} is not one of auto, cpu, cuda, cuda:N")
+    raise UsageError(
+        f"the device {device!r} is not one of auto, cpu, cuda, cuda:N; several, as cuda:N,M or cuda:all, are"
+        " for `accel run` into a folder and `accel bench --suite scaling`"
+    )
 
 
 def names_several(device: str) -> bool:

@@ -45,4 +45,7 @@ def embedding_batch(spec: ModelSpec, values: npt.NDArray[Any], place: str = "emb
 def _check_length(spec: ModelSpec, length: int, place: str) -> None:
     if not spec.min_tokens <= length <= spec.max_tokens:
         wanted = f"{spec.length}" if spec.length else f"{spec.min_tokens} to {spec.max_tokens}"
-        raise InputError(f"{place}: sentences of {length} tokens, the model takes {wanted}")
+        raise InputError(
+            f"{place}: sentences of {length} tokens, the model takes {wanted}; fill up short ones with that"
+            " of `<pad>`, behind their words, or cut long ones"
+        )

@@ -11,6 +11,7 @@ from accel_cli.serve.refusals import invalid, malformed
 
 _STRING = re.compile(rb'"[^"]*"?')
 _LEAF = re.compile(rb"\[\]|\{\}")
+_DIGITS = 1000  # of a whole number
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -25,7 +26,13 @@ def _no_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON number")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_constant=_no_number)
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise ValueError(f"a number has more than {_DIGITS} digits")
+    return int(digits)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_constant=_no_number, parse_int=_whole)
 
 
 def read_json(body: bytes, limits: Limits) -> dict[str, Any]:
@@ -37,7 +44,7 @@ def read_json(body: bytes, limits: Limits) -> dict[str, Any]:
         raise malformed(f"the body is not UTF-8 at byte {error.start}; send JSON in UTF-8") from error
     except RecursionError:
         raise malformed("the body is nested too deeply") from None
-    except ValueError as error:  # also of an integer with too many digits
+    except ValueError as error:
         raise malformed(f"the body is no JSON: {error}") from error
     if not isinstance(value, dict):
         raise malformed('the body must be a JSON object, such as {"inputs": "some text"}')

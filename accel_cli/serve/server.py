@@ -62,8 +62,8 @@ def listen(address: Address) -> socket.socket:
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(
-            f"cannot listen on {address.host} port {address.port}: {reason}; choose another --host or --port,"
-            " or stop what listens there"
+            f"cannot listen on {address.host or 'no host'} port {address.port}: {reason}; choose another"
+            " --host or --port, or stop what listens there"
         ) from error
 
 

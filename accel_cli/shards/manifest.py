@@ -23,6 +23,7 @@ from accel_cli.text.urls import is_url
 _OF_FILES = ("vocabulary", "weights")  # of a model: what they hold counts, not where they lie
 _STRICTNESS = ("replace", None, "fail")
 _ABSENT = "nothing"
+_OPTIONS = {"layout": "--format"}
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Manifest:
         for name in (*now, *before):
             old, new = before.get(name, _ABSENT), now.get(name, _ABSENT)
             if old != new:
-                return f"{name} was {old}, and is now {new}"
+                return f"{_OPTIONS.get(name, name)} was {old}, and is now {new}"
         return None
 
 

@@ -180,7 +180,7 @@ def _warn(message: str) -> None:
 @contextmanager
 def _connected(address: str) -> Iterator[Any]:
     """Ray, connected to a cluster, or to one that it starts in this machine for as long."""
-    _reach(address)
+    reach(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     local = {"include_dashboard": False, "object_store_memory": _STORE} if address == "local" else {}
     with _own_signals():
@@ -202,8 +202,8 @@ def _connected(address: str) -> Iterator[Any]:
         ray.shutdown()
 
 
-def _reach(address: str) -> None:
-    """RayError if nothing listens at an address: Ray would try for minutes."""
+def reach(address: str) -> None:
+    """RayError if nothing listens at an address: Ray would try for minutes. UsageError if it is none."""
     if address in ("auto", "local"):
         return
     host, _, port = address.rpartition(":")

@@ -111,12 +111,17 @@ class LocalFile:
 
 
 class Watched(io.RawIOBase):
-    """A binary stream that gives what is there, as read1 does, at most `left` bytes, and counts it."""
+    """A binary stream that gives what is there, as read1 does, at most `left` bytes, and counts it.
+
+    InputError where a file ends before those, or before where it ended at first. It may have grown.
+    """
 
     def __init__(self, raw: io.FileIO, count: Callable[[int], None], left: int | None = None) -> None:
         self._raw = raw
         self._count = count
         self._left = left
+        status = os.fstat(raw.fileno())
+        self._end = status.st_size if stat.S_ISREG(status.st_mode) else 0
 
     def readable(self) -> bool:
         """It is."""
@@ -154,14 +159,19 @@ class Watched(io.RawIOBase):
         return self._left if size < 0 else min(size, self._left)
 
     def _account(self, read: int) -> None:
+        if read == 0 and (missing := self._missing()) > 0:
+            name = "stdin" if self._raw.name == 0 else self._raw.name
+            raise InputError(
+                f"{name} ends {missing} bytes too early: it was cut while it was read; run again"
+            )
         if self._left is not None:
-            if read == 0:
-                raise InputError(
-                    f"{self._raw.name} ends {self._left} bytes too early: it was cut while it was read;"
-                    " run again"
-                )
             self._left -= read
         self._count(read)
+
+    def _missing(self) -> int:
+        if self._left is not None:
+            return self._left
+        return self._end - self._raw.tell() if self._end else 0
 
     def _wait(self) -> None:
         """Until something can be read; in turns, as a signal just before a blocking call does not end it."""

@@ -19,7 +19,7 @@ from accel_cli.text.remote import RemoteFile
 
 OTHERS: dict[str, tuple[Any, str]] = {
     "accel": ("9.9", "accel was {}, and is now 9.9"),
-    "layout": ("csv", "layout was tsv, and is now csv"),
+    "layout": ("csv", "--format was tsv, and is now csv"),
     "fields": (["label"], "fields was ['text', 'label'], and is now ['label']"),
     "kept": (["id"], "kept was [], and is now ['id']"),
     "on_error": ("fail", "on_error was None, and is now fail"),
