@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from accel_cli import __version__
+from accel_cli.commands import cli
 from accel_cli.errors import AccelError, DeviceError, OutputError, UsageError
 from accel_cli.model.config import Config
 from accel_cli.shards import ray_engine
@@ -243,6 +244,15 @@ class TestDriver:
             ray_engine.reach(address)
         with pytest.raises(RayError, match=f"no Ray cluster at {address} .*Connection refused"):
             ray_engine.reach(address)
+
+    @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:1"])
+    def test_no_folder_is_made_for_a_cluster_that_is_not_there(self, tmp_path: Path, address: str) -> None:
+        lines = tmp_path / "lines.txt"
+        lines.write_text("good\nbad\n")
+        line = ["run", "--input", str(lines), "--output", f"{tmp_path}/out/", "--engine", "ray"]
+        with pytest.raises(AccelError, match=address):
+            cli.main([*line, "--address", address], standalone_mode=False)
+        assert not (tmp_path / "out").exists()
 
     def test_without_ray(self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed

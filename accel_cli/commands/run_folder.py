@@ -42,8 +42,11 @@ def run_folder(job: Job, sources: Sequence[Source], device: str, sharding: Shard
         _check_merged(sharding.merged, job.output, sources)
     local = sharding.engine == "local"
     devices = devices_of(job.config.plan, device, sharding.workers) if local else [device]
-    if not local:
-        _reach(sharding.address or "auto")
+    address = sharding.address or "auto"
+    if not local:  # before a folder is made
+        from accel_cli.shards.ray_engine import reach
+
+        reach(address)
     with ExitStack() as stack:
         folder = stack.enter_context(OutputFolder.opened(job.output))
         merged = None
@@ -58,7 +61,7 @@ def run_folder(job: Job, sources: Sequence[Source], device: str, sharding: Shard
         if local:
             run = partial(run_locally, job, left, devices, lock=folder.lock)
         else:
-            run = partial(_on_ray, job, left, device, sharding.address or "auto")
+            run = partial(_on_ray, job, left, device, address)
         written = _watched(run, left, parts, len(before)) if left else {}
         found = replace(total(before | written), seconds=time.perf_counter() - begin)
         report(found, sum(summary.sentences for summary in before.values()))
@@ -68,13 +71,6 @@ def run_folder(job: Job, sources: Sequence[Source], device: str, sharding: Shard
             with suppress(PipeClosed):
                 for piece in merged_rows(job, [parts.path(shard.number) for shard in shards], sources):
                     write(piece)
-
-
-def _reach(address: str) -> None:
-    """Before a folder is made: what is wrong with the address of a Ray cluster."""
-    from accel_cli.shards.ray_engine import reach
-
-    reach(address)
 
 
 def _on_ray(job: Job, shards: Sequence[Shard], device: str, address: str, tally: Tally) -> None:

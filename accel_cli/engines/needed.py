@@ -8,7 +8,7 @@ of any size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -141,20 +141,8 @@ class _EveryTensorTile(TensorTiles):
         super().__init__(kernel, device)
         self._turns = turns
 
-    def choose(
-        self,
-        rows: int,
-        columns: int,
-        operands: Operands,
-        source: Source = Source.MATRIX,
-        *,
-        batch: int = 1,
+    def best(
+        self, operands: Operands, source: Source, work: Callable[[WgmmaTile | MmaTile], float]
     ) -> WgmmaTile | MmaTile:
         """Of those that may be chosen for such operands."""
-        return self._turns.choose(self.legal(operands, source))
-
-    def choose_for_all(
-        self, products: Sequence[Product], operands: Operands, source: Source
-    ) -> WgmmaTile | MmaTile:
-        """Of the same."""
         return self._turns.choose(self.legal(operands, source))

@@ -5,7 +5,8 @@ Each tile adds up an output's terms in the same order as the others of its kerne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from accel_cli.cuda.device import DeviceFacts
@@ -58,30 +59,34 @@ class TensorTiles:
     ) -> WgmmaTile | MmaTile:
         """The tile for `batch` products [rows, columns] of rows of a kind."""
         product = Product(rows, columns, 1, batch)
-        legal = [tile for tile in self.legal(operands, source) if self._repays(tile, product)]
-        return min(legal, key=lambda tile: self._rounds(tile, product) * _area(tile) / self._usual[tile])
+        return self.best(operands, source, lambda tile: self._alone(tile, product))
 
     def choose_for_all(
         self, products: Sequence[Product], operands: Operands, source: Source
     ) -> WgmmaTile | MmaTile:
         """The one tile for products that run side by side, the deepest first."""
-        legal = self.legal(operands, source)
-        return min(legal, key=lambda tile: self._side_by_side(tile, products) / self._usual[tile])
+        return self.best(operands, source, lambda tile: self._side_by_side(tile, products))
+
+    def best(
+        self, operands: Operands, source: Source, work: Callable[[WgmmaTile | MmaTile], float]
+    ) -> WgmmaTile | MmaTile:
+        """The legal tile by which the processor that has most to multiply is done first."""
+        return min(self.legal(operands, source), key=lambda tile: work(tile) / self._usual[tile])
 
     def legal(self, operands: Operands, source: Source) -> list[WgmmaTile | MmaTile]:
         """Those that such operands may take."""
         return [tile for tile in self._usual if tile.legal(operands, self._limit, source)]
 
-    def _repays(self, tile: WgmmaTile | MmaTile, product: Product) -> bool:
-        """Blocks of a cluster wait for each other, which pays where each makes tile after tile."""
-        return _cluster(tile) == 1 or self._rounds(tile, product) > 1
+    def _alone(self, tile: WgmmaTile | MmaTile, product: Product) -> float:
+        """Multiplications of the processor that has most, for a step of k: it takes one block at a time.
 
-    def _rounds(self, tile: WgmmaTile | MmaTile, product: Product) -> int:
-        """A processor takes one block at a time: the blocks of the one that has most."""
-        return ceil_div(_blocks(tile, product), self._processors)
+        Blocks of a cluster wait for each other, which pays where each makes tile after tile.
+        """
+        rounds = ceil_div(_blocks(tile, product), self._processors)
+        return math.inf if rounds == 1 and _cluster(tile) > 1 else rounds * _area(tile)
 
     def _side_by_side(self, tile: WgmmaTile | MmaTile, products: Sequence[Product]) -> float:
-        """Multiplications of the processor that has most: it takes blocks as it comes free.
+        """The same for all of k: it takes blocks as it comes free.
 
         The last one of all is among the shortest, and begins when the others are half through theirs, about.
         """

@@ -66,7 +66,7 @@ def slots_of(resources: Mapping[str, float], device: str) -> Slots:
 
 
 def run_on_ray(job: Job, shards: Sequence[Shard], device: str, address: str, tally: Tally) -> None:
-    """Run shards on the Ray cluster at `address` (auto, local, or host:port).
+    """Run shards on the Ray cluster at `address` (auto, local, or host:port), which `reach` has tried.
 
     All nodes must see the inputs, the model's files and the output folder by the same absolute paths. A
     shard that fails, or whose worker dies, is tried once more after the rest; if that fails too, the tally
@@ -180,7 +180,6 @@ def _warn(message: str) -> None:
 @contextmanager
 def _connected(address: str) -> Iterator[Any]:
     """Ray, connected to a cluster, or to one that it starts in this machine for as long."""
-    reach(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     local = {"include_dashboard": False, "object_store_memory": _STORE} if address == "local" else {}
     with _own_signals():
