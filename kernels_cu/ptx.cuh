@@ -113,6 +113,15 @@ __device__ __forceinline__ void stmatrix_x4(void* row, const unsigned (&r)[4]) {
                  "r"(shared_address(row)), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3]) : "memory");
 }
 
+// ---- sm_90: a kernel may be launched while the one before it in its stream is still running: see dependent.cuh.
+
+// Lets the next kernel begin as soon as all blocks have come here or ended, and there is room for its own.
+__device__ __forceinline__ void griddepcontrol_launch_dependents() {
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+}
+// Waits until the kernels before this one are done, and what they wrote can be read.
+__device__ __forceinline__ void griddepcontrol_wait() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
 // ---- sm_90: barriers in shared memory. A phase ends when `count` arrivals and all bytes expected have come.
 
 __device__ __forceinline__ void mbarrier_init(unsigned long long* barrier, unsigned count) {

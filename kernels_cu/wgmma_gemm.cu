@@ -16,6 +16,7 @@
 //
 // Tensor cores cut off as they add up: after PROMOTE of k partial sums go into ordinary registers (0: never).
 #include "bands.cuh"
+#include "dependent.cuh"
 #include "fragment_held.cuh"
 #include "wgmma_operands.cuh"
 
@@ -95,6 +96,7 @@ wgmma_gemm(const unsigned char* __restrict__ a, const int* __restrict__ starts, 
 #else
     __syncthreads();
 #endif
+    wait_for_kernels_before();
     const int steps = depth / BK;
     Tiles tiles(rows, columns);
 

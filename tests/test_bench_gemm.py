@@ -17,7 +17,6 @@ import pytest
 from accel_cli.bench import device_clock, gemm, gemm_report, tensor_gemm
 from accel_cli.bench.ceiling import Ceiling
 from accel_cli.bench.device_clock import device_times, times_in_turns
-from accel_cli.bench.measure import Timing
 from accel_cli.bench.operands import Matrices, traffic
 from accel_cli.commands.bench import command
 from accel_cli.cuda import device, driver
@@ -138,7 +137,7 @@ def test_without_cublas_its_column_is_empty(cupy: Any) -> None:
         (lambda y: y.fill(np.nan), r"is wrong: .*; fp32 without TF32 is asked for, so unset CUPY_TF32"),
     ],
 )
-def test_a_wrong_program_is_not_timed(
+def test_nothing_is_timed_beside_a_wrong_program(
     cupy: Any, monkeypatch: pytest.MonkeyPatch, spoil: Any, message: str
 ) -> None:
     def wrong(a: Any, b: Any, out: Any = None) -> None:
@@ -146,14 +145,10 @@ def test_a_wrong_program_is_not_timed(
         if out is not None:
             fake_cupy.Stream.current().enqueue(lambda: spoil(out))
 
-    timed = []
-    monkeypatch.setattr(
-        gemm, "device_times", lambda calls, repeats, hopeless: timed.append(calls) or Timing((1.0,))
-    )
+    monkeypatch.setattr(gemm, "times_in_turns", lambda *_, **__: pytest.fail("timed"))
     cupy.matmul = wrong
     with pytest.raises(AccelError, match=message):
         gemm.run("cuda:0", 1, lambda message: None, (PRODUCTS[1],))
-    assert len(timed) == 4  # the programs before
 
 
 @pytest.mark.usefixtures("quick")
@@ -250,9 +245,11 @@ def test_programs_take_turns(cupy: ModuleType, monkeypatch: pytest.MonkeyPatch) 
     came: list[str] = []
     monkeypatch.setattr(cupy.cuda, "get_elapsed_time", lambda begin, end: 4.0 if came[-1] == "a" else 2.0)
     programs = [[lambda name=name: came.append(name)] for name in "ab"]
-    found = times_in_turns(programs, 3)
-    assert "".join(came) == "ab" + "ab" * 3  # a call warms each up, and takes more than a millisecond
-    assert [timing.seconds for timing in found] == [(0.004,) * 3, (0.002,) * 3]
+    found = times_in_turns(programs, 8)
+    assert [timing.seconds for timing in found] == [(0.004,) * 8, (0.002,) * 8]
+    assert "".join(came[:2]) == "ab"  # a call warms each up, and takes more than a millisecond
+    rounds = {"".join(pair) for pair in zip(came[2::2], came[3::2], strict=True)}
+    assert (len(came), rounds) == (2 + 2 * 8, {"ab", "ba"})
 
 
 def test_calls_that_take_the_host_long_get_a_longer_head_start(monkeypatch: pytest.MonkeyPatch) -> None:

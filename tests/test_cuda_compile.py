@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +35,11 @@ pytestmark = pytest.mark.extras
 pytest.importorskip("cupy", reason="CuPy, which brings the compiler, is not installed")
 
 
+# In machine code: waits for the kernels before, touches global memory.
+WAITS = "ACQBULK"
+TOUCHES = re.compile(r"^(LDG|STG|LDGSTS|UBLKCP|RED|ATOMG?|LD|ST)(\.|$)")
+
+
 def label(launch: Launch) -> str:
     return "-".join([launch.kernel.name, *(f"{key}={value}" for key, value in launch.defines)])
 
@@ -56,6 +63,25 @@ def test_every_variant_compiles_without_spills(launch: Launch, architecture: str
     assert found.registers * threads <= 65536
     assert "warning" not in log, log
     assert "Performance Loss" not in log, log  # products that wait for each other, for the want of registers
+
+
+OVERLAPPING = {launch.kernel.name: launch for launch in variants() if launch.kernel.overlaps}
+
+
+@pytest.mark.skipif(disassembler() is None, reason=f"no disassembler: {INSTALL}")
+@pytest.mark.parametrize("name", OVERLAPPING)
+def test_nothing_is_read_before_a_kernel_has_waited(name: str, tmp_path: Path) -> None:
+    """The compiler may move reads of what it takes for constant."""
+    for architecture in ("sm_90a", "sm_100"):
+        launch = OVERLAPPING[name]
+        if not launch.kernel.exists_for(architecture):
+            continue
+        path = tmp_path / "kernel.cubin"
+        path.write_bytes(compile_kernel(name, options(architecture, launch.defines))[0])
+        shown = subprocess.run([disassembler(), "--dump-sass", path], capture_output=True, text=True)
+        words = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+)?([A-Z][A-Z0-9_.]*)", shown.stdout)
+        touching = [number for number, word in enumerate(words) if TOUCHES.match(word)]
+        assert words.index(WAITS) < min(touching)
 
 
 def test_the_architectures_are_those_that_are_promised() -> None:

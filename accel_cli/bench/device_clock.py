@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -25,22 +26,27 @@ def device_times(calls: Sequence[Callable[[], None]], repeats: int, hopeless: fl
 
     Each run makes its calls in turn, so that calls with operands of their own find none in a cache.
     """
-    clock = _Clock(calls)
-    warm = clock.settle()
-    return Timing((warm,) if warm > hopeless else tuple(clock.again() for _ in range(repeats)))
+    return times_in_turns([calls], repeats, hopeless)[0]
 
 
-def times_in_turns(programs: Sequence[Sequence[Callable[[], None]]], repeats: int) -> list[Timing]:
+def times_in_turns(
+    programs: Sequence[Sequence[Callable[[], None]]], repeats: int, hopeless: float = math.inf
+) -> list[Timing]:
     """The same of each program's calls, which take turns with the others', all on a device that is warm.
 
     One after the other they would not be alike: a device that had nothing to do is slower for some
-    milliseconds, so that the one that comes first, or whose kernel is loaded first, loses some per cent.
+    milliseconds, so that the one that comes first, or whose kernel is loaded first, loses some per cent. And
+    what a program finds depends on who came before it, so each round has another order, drawn once for all.
     """
     clocks = [_Clock(calls) for calls in programs]
-    for clock in clocks:
-        clock.settle()
-    rounds = [[clock.again() for clock in clocks] for _ in range(repeats)]
-    return [Timing(seconds) for seconds in zip(*rounds, strict=True)]
+    warm = [clock.settle() for clock in clocks]
+    timed = [number for number, seconds in enumerate(warm) if seconds <= hopeless]
+    times: list[list[float]] = [[] if number in timed else [warm[number]] for number in range(len(clocks))]
+    order = random.Random(0)
+    for _ in range(repeats):
+        for number in order.sample(timed, len(timed)):
+            times[number].append(clocks[number].again())
+    return [Timing(tuple(seconds)) for seconds in times]
 
 
 class _Clock:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from accel_cli.bench.ceiling import CUBLAS, measure_ceiling
-from accel_cli.bench.device_clock import device_times
+from accel_cli.bench.device_clock import times_in_turns
 from accel_cli.bench.gemm_report import GemmReport, GemmRow, beside_cublas
 from accel_cli.bench.operands import Matrices, Operands, poison
 from accel_cli.cuda.device import DeviceFacts, cupy, facts, index_of
@@ -50,7 +50,7 @@ def run(
 ) -> GemmReport:
     """Check, then measure every program at every product on `device` ("cuda:N").
 
-    AccelError, before anything of a program is timed, if its result is wrong.
+    AccelError, before anything of a product is timed, if a program's result is wrong.
     """
     gpu = facts(index_of(device))
     ceiling = measure_ceiling(gpu.index)
@@ -87,14 +87,16 @@ class _Suite:
         self._tell(f"{product}")
         matrices = Matrices(product, self._gpu.l2)
         first: Any = None  # all of the first program's result
-        rows = []
-        for program, (call, tile) in self._programs(product).items():
-            error = _error(f"{program} at {product}", matrices, call, first)
+        programs, errors = self._programs(product), []
+        for name, (call, _) in programs.items():
+            errors.append(_error(f"{name} at {product}", matrices, call, first))
             first = matrices.copies[0].y.copy() if first is None else first
-            calls = [partial(call, copy) for copy in matrices.copies]
-            timing = device_times(calls, self._repeats, hopeless=_HOPELESS)
+        calls = [[partial(call, copy) for copy in matrices.copies] for call, _ in programs.values()]
+        timings = times_in_turns(calls, self._repeats, hopeless=_HOPELESS)
+        rows = []
+        for (name, (_, tile)), timing, error in zip(programs.items(), timings, errors, strict=True):
             shown = None if tile is None else numbers(tile)
-            rows.append(GemmRow(product, program, shown, len(calls), timing, error))
+            rows.append(GemmRow(product, name, shown, len(matrices.copies), timing, error))
         return beside_cublas(rows)
 
     def _programs(self, product: Product) -> dict[str, tuple[Call, Tile | None]]:

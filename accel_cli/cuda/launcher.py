@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from accel_cli import resources
+from accel_cli.cuda import driver
 from accel_cli.cuda.cache import KernelCache
 from accel_cli.cuda.device import DeviceFacts, cupy
 from accel_cli.cuda.ready import ReadyKernels
@@ -45,13 +46,18 @@ class Launcher:
         self.loading = Loading()
         self._folder = Path(kernels) if kernels else None
         self._cubins = ReadyKernels(self._folder, self.cache) if self._folder else self.cache
+        # Launched one after the other, such kernels find nothing to wait for.
+        self._overlapping = device.capability >= (9, 0) and device.driver >= driver.PROGRAMMATIC
         self._functions: dict[tuple[Any, ...], Any] = {}
         self._modules: list[Any] = []
 
     def __call__(self, launch: Launch, *arguments: Any) -> None:
         """Enqueue one launch."""
-        packed = launch.kernel.pack(arguments)
-        self.function(launch)(launch.grid, launch.block, packed, shared_mem=launch.shared_bytes)
+        packed, function = launch.kernel.pack(arguments), self.function(launch)
+        if self._overlapping and launch.kernel.overlaps:
+            driver.launch_overlapping(function, launch, packed)
+        else:
+            function(launch.grid, launch.block, packed, shared_mem=launch.shared_bytes)
 
     def function(self, launch: Launch) -> Any:
         """The loaded kernel of a launch."""

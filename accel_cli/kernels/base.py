@@ -37,12 +37,14 @@ class Scalar:
 class Kernel:
     """A kernel: its file in kernels_cu/ and its entry point share `name`.
 
-    `architectures`, as the compiler names them, are those that it exists for; none are all.
+    `architectures`, as the compiler names them, are those that it exists for; none are all. One that
+    `overlaps` waits by itself for what comes before it (kernels_cu/dependent.cuh), and may be launched early.
     """
 
     name: str
     parameters: tuple[Array | Scalar, ...]
     architectures: tuple[str, ...] = ()
+    overlaps: bool = False
 
     def exists_for(self, architecture: str) -> bool:
         """Whether the compiler takes it for an architecture."""

@@ -59,7 +59,7 @@ class TensorTile(Protocol):
         ...
 
 
-def tensor_kernel(name: str, *architectures: str) -> Kernel:
+def tensor_kernel(name: str, *architectures: str, overlaps: bool = False) -> Kernel:
     """The parameters of both kernels. Operands and y are bytes to them; of which type, the defines say."""
     integers = ("columns", "depth", "a_row", "packed_row", "stride", "column", "dimension")
     distances = ("a_low", "packed_low", "y_low", "a_step", "packed_step", "y_step")
@@ -80,6 +80,7 @@ def tensor_kernel(name: str, *architectures: str) -> Kernel:
             Scalar("scale", "float32"),
         ),
         architectures,
+        overlaps,
     )
 
 

@@ -10,7 +10,7 @@ from accel_cli.kernels.sgemm import WEIGHED, Epilogue
 from accel_cli.kernels.tensor_operands import ROW_BYTES, Operands, Type
 from accel_cli.kernels.tensor_tile import Source, geometry, tensor_kernel
 
-KERNEL = tensor_kernel("wgmma_gemm", "sm_90a")
+KERNEL = tensor_kernel("wgmma_gemm", "sm_90a", overlaps=True)
 _BARRIER_BYTES = 8  # two a stage
 _WIDTHS = (64, 128, 192, 256)
 # With more there are spills, or products that wait for each other, as the compiler says.

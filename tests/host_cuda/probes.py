@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar
+from accel_cli.kernels.base import Array, Kernel, Launch, Runner, Scalar, ceil_div
 
 PROBES = Path(__file__).resolve().parent / "probes"
 
@@ -58,6 +58,13 @@ def named(run: Runner, x: Any, y: Any) -> None:
         "named", (Array("x", "int32"), Array("y", "int32", written=True), Scalar("rounds", "int32"))
     )
     run(Launch(kernel, (), ONE, (128, 1, 1)), x, y, len(x))
+
+
+def early(run: Runner, x: Any, y: Any) -> None:
+    """y [count] = x backwards, plus one."""
+    parameters = (Array("x", "int32"), Array("y", "int32", written=True), Scalar("count", "int32"))
+    blocks = (ceil_div(x.size, 64), 1, 1)
+    run(Launch(Kernel("early", parameters, overlaps=True), (), blocks, (64, 1, 1)), x, y, x.size)
 
 
 def bulk(run: Runner, x: Any, y: Any) -> None:

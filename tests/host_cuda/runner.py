@@ -53,6 +53,7 @@ class HostRunner:
             "block {} {} {}".format(*launch.block),
             f"shared {launch.shared_bytes}",
             f"order_dependent {int(self.order_dependent)}",
+            f"overlaps {int(launch.kernel.overlaps)}",
         ]
         for parameter, value in zip(launch.kernel.parameters, launch.kernel.pack(arguments), strict=True):
             if isinstance(parameter, Array):

@@ -6,7 +6,7 @@ import pytest
 from accel_cli.kernels.base import Array, Kernel, Launch
 from host_cuda.backends import Backend
 from host_cuda.checks import EXACT, check, poisoned, random_floats
-from host_cuda.probes import PROBES, announced, bulk, multicast, warpgroup
+from host_cuda.probes import PROBES, announced, bulk, early, multicast, warpgroup
 
 SWIZZLES = {"none": 0, "128": 1, "64": 2, "32": 3}
 KINDS = {"f16": 0, "bf16": 1, "tf32": 2}
@@ -32,6 +32,17 @@ def test_copies_that_an_arrival_announces(backend: Backend, tiles: int) -> None:
     y = backend.array(poisoned(256))
     announced(backend.runner(PROBES), backend.array(x), y)
     check(backend.numpy(y), x.astype(np.float64).sum(axis=0), 1e-6)
+
+
+def test_kernels_that_begin_before_those_ahead_have_ended(backend: Backend) -> None:
+    """Each reads what the farthest blocks of the one ahead wrote, and writes where those read."""
+    count, rounds = (1 << 20, 200) if backend.name == "cuda" else (200, 2)
+    x, run = np.arange(count, dtype=np.int32), backend.runner(PROBES)
+    there, other = backend.array(x), backend.array(poisoned(count, "int32"))
+    for _ in range(rounds):
+        early(run, there, other)
+        early(run, other, there)
+    np.testing.assert_array_equal(backend.numpy(there), x + 2 * rounds)
 
 
 @pytest.mark.parametrize(("cluster", "tiles"), [(1, 3), (2, 1), (2, 9), (4, 5), (8, 2)])

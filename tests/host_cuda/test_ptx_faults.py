@@ -8,11 +8,22 @@ import pytest
 from accel_cli.kernels.base import Runner
 from host_cuda.checks import check, poisoned, random_floats
 from host_cuda.planting import Plant
-from host_cuda.probes import PROBES, announced, bulk, copies, multicast, named, tile_product, warpgroup
+from host_cuda.probes import (
+    PROBES,
+    announced,
+    bulk,
+    copies,
+    early,
+    multicast,
+    named,
+    tile_product,
+    warpgroup,
+)
 from host_cuda.runner import HostRunner, KernelFaultError
 
-COPIES, BULK, NAMED, WARPGROUP, ANNOUNCED, MULTICAST = (
-    PROBES / f"{name}.cu" for name in ("copies", "bulk", "named", "warpgroup", "announced", "multicast")
+COPIES, BULK, NAMED, WARPGROUP, ANNOUNCED, MULTICAST, EARLY = (
+    PROBES / f"{name}.cu"
+    for name in ("copies", "bulk", "named", "warpgroup", "announced", "multicast", "early")
 )
 
 
@@ -206,3 +217,19 @@ def test_a_grid_that_is_no_multiple_of_the_cluster() -> None:
         KernelFaultError, match="kernel multicast: a grid of 3 blocks along x, in clusters of 2"
     ):
         add_in_clusters(HostRunner(PROBES), blocks=3)
+
+
+WAIT = "    ptx::griddepcontrol_wait();\n"
+
+
+@pytest.mark.parametrize(
+    ("instead", "words"),
+    [
+        ("", r"early.cu:\d+: access before griddepcontrol.wait to x \(400 bytes\)"),
+        ("    y[i] = 0;\n" + WAIT, r"access before griddepcontrol.wait to y \(400 bytes\)"),
+        ("    if (count) return;\n", "a block has ended without griddepcontrol.wait"),
+    ],
+)
+def test_arrays_touched_before_the_kernels_ahead_have_ended(plant: Plant, instead: str, words: str) -> None:
+    with pytest.raises(KernelFaultError, match=words):
+        early(plant(EARLY, WAIT, instead), np.arange(100, dtype=np.int32), poisoned(100, "int32"))

@@ -69,6 +69,13 @@ def test_the_twin_has_the_parameters_of_the_kernel(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_kernel_waits_for_those_before_it_if_its_twin_says_so(name: str) -> None:
+    """The others are launched when those before have ended, so that a wait would say what is not so."""
+    kernel = importlib.import_module(f"accel_cli.kernels.{name}").KERNEL
+    assert kernel.overlaps == ("wait_for_kernels_before();" in code_of(KERNELS / f"{name}.cu"))
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_every_kernel_runs_on_the_host(name: str) -> None:
     if name in WITHOUT_A_HOST_RUN:
         return

@@ -5,6 +5,7 @@
 
 #include "ptx/cluster.h"
 #include "ptx/copies.h"
+#include "ptx/grid.h"
 #include "ptx/mbarrier.h"
 #include "ptx/mma.h"
 #include "ptx/wgmma.h"

@@ -35,7 +35,8 @@ void on_report() {
     std::string text = "host_cuda: " + whereabouts();
     if (__asan_report_present()) {
         const auto array = describe_address(buffers, __asan_get_report_address());
-        text += ": " + place_of(__asan_get_report_pc()) + ": access " + (array.empty() ? "out of bounds" : array);
+        text += ": " + place_of(__asan_get_report_pc()) + ": access ";
+        text += array.empty() ? "out of bounds" : arrays_are_hidden() ? "before griddepcontrol.wait " + array : array;
     }
     std::fprintf(stderr, "%s\n", text.c_str());
 }

@@ -18,6 +18,8 @@ bool order_dependent = false;
 
 namespace {
 
+bool overlaps = false, hidden = false;
+
 [[noreturn]] void refuse(const std::string& why) {
     std::fprintf(stderr, "host_cuda: kernel %s: %s\n", entry.name, why.c_str());
     std::exit(1);
@@ -60,6 +62,7 @@ void read_launch() {
         if (word == "block") blockDim = {next<unsigned>(), next<unsigned>(), next<unsigned>()};
         if (word == "shared") shared_bytes = next<std::size_t>();
         if (word == "order_dependent") order_dependent = next<int>() != 0;
+        if (word == "overlaps") overlaps = next<int>() != 0;
         if (word == "argument") read_argument();
         if (word == "buffer") {
             auto name = next<std::string>();
@@ -96,5 +99,19 @@ void check_launch() {
     if (shared_bytes > most_shared_bytes)
         refuse(std::to_string(shared_bytes) + " bytes of shared memory: no device has them");
 }
+
+void hide_arrays() {
+    if (!overlaps) return;
+    hidden = true;
+    for (Buffer& buffer : buffers) buffer.hide();
+}
+
+void show_arrays() {
+    if (!hidden) return;
+    hidden = false;
+    for (Buffer& buffer : buffers) buffer.show();
+}
+
+bool arrays_are_hidden() { return hidden; }
 
 }  // namespace host_cuda

@@ -16,4 +16,8 @@ extern bool order_dependent;  // the orders may give different results (atomic s
 void read_launch();
 void check_launch();
 
+// Of a kernel that may be launched early: the arrays cannot be touched until show_arrays().
+void hide_arrays();
+bool arrays_are_hidden();
+
 }  // namespace host_cuda

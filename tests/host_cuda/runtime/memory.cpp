@@ -61,6 +61,10 @@ void Buffer::protect() {
     if (!written) mprotect(pages_, page_bytes_, PROT_READ);
 }
 
+void Buffer::hide() { __asan_poison_memory_region(data, bytes); }
+
+void Buffer::show() { __asan_unpoison_memory_region(data, bytes); }
+
 std::string describe_address(const std::vector<Buffer>& buffers, const void* address) {
     const auto* at = static_cast<const unsigned char*>(address);
     for (const Buffer& buffer : buffers) {

@@ -14,6 +14,8 @@ class Buffer {
   public:
     Buffer(std::string name, std::size_t bytes, bool written);
     void protect();
+    void hide();
+    void show();
 
     std::string name;
     std::size_t bytes;

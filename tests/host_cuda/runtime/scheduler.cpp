@@ -175,7 +175,9 @@ void run_grid(void (*begin_block)()) {
             begin(each);
         }
         reset_deferred();
+        hide_arrays();
         run_cluster();
+        if (arrays_are_hidden()) fail(Site::here(), "a block has ended without griddepcontrol.wait");
     }
 }
 

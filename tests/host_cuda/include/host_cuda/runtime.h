@@ -59,6 +59,9 @@ void defer_behind_copies(Operation operation, const void* state, std::size_t byt
 // An operation that no thread waits for by group: late means when no thread can go on without it.
 void defer_until_stuck(Operation operation, const void* state, std::size_t bytes);
 
+// The kernels before this one in the stream are done: until then, one that may be launched early has no arrays.
+void show_arrays();
+
 // Shared memory as the 18-bit addresses that descriptors hold.
 std::uint32_t shared_address(const void* pointer, Site site);
 unsigned char* shared_pointer(std::uint32_t address);
