@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,8 +22,10 @@ from accel_cli.shards import ray_engine
 from accel_cli.shards.folder import OutputFolder
 from accel_cli.shards.job import Job
 from accel_cli.shards.manifest import Manifest
-from accel_cli.shards.ray_actor import Failed, Outcome, ShardActor, Unfit, Written, packed, unpacked
-from accel_cli.shards.ray_engine import RayError, ahead, run_on_ray, slots_of
+from accel_cli.shards.ray_actor import Failed, Outcome, ShardActor, Unfit, Written
+from accel_cli.shards.ray_cluster import Cluster, RayError
+from accel_cli.shards.ray_engine import run_on_ray, slots_of
+from accel_cli.shards.ray_pool import cause
 from accel_cli.shards.shard import Shard, shards_of
 from accel_cli.shards.tally import Tally
 from accel_cli.shards.tries import Tries
@@ -57,9 +60,8 @@ def actor(job: Job, version: str = __version__) -> ShardActor:
 
 
 def asked(one: ShardActor, shard: Shard) -> Outcome:
-    back, outcome = unpacked(one(packed(shard)))
-    assert back == shard
-    return outcome
+    back: Outcome = pickle.loads(pickle.dumps(one.run(pickle.loads(pickle.dumps(shard)))))
+    return back
 
 
 class TestSlots:
@@ -91,16 +93,6 @@ class TestSlots:
     def test_which_gpu_is_for_ray_to_say(self, device: str) -> None:
         with pytest.raises(UsageError, match="say auto, cpu or cuda"):
             slots_of({"GPU": 8.0}, device)
-
-
-@pytest.mark.parametrize(
-    ("shards", "actors", "given"),
-    [(1, 1, 1), (3, 1, 1), (4, 1, 2), (16, 2, 4), (15, 4, 1), (10_000, 8, 8)],
-)
-def test_an_actor_has_its_next_shards_already_where_there_are_many(
-    shards: int, actors: int, given: int
-) -> None:
-    assert ahead(shards, actors) == given
 
 
 class TestActor:
@@ -199,30 +191,25 @@ class TestActor:
 
 
 class TestRound:
-    """What the driver makes of the outcomes; `ray` is a list of them."""
+    """What the driver makes of the outcomes."""
 
     def test_a_shard_is_tried_once_more_and_then_named(
-        self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+        self, job: Job, shards: list[Shard], recwarn: pytest.WarningsRecorder
     ) -> None:
         one, tally = actor(job), Tally()
-        monkeypatch.setattr(
-            ray_engine._Round, "_outcomes", lambda self, some: [(shard, asked(one, shard)) for shard in some]
-        )
-        slots = slots_of({"CPU": 1.0}, "cpu")
-        again = ray_engine._Round(None, job, slots, tally).run(shards, last=False)
+        once = ray_engine._Round(job, tally, lambda some: [(shard, asked(one, shard)) for shard in some])
+        again = once.run(shards, last=False)
         assert again == [shards[1]]
         assert f"{shards[1]} failed" in str(recwarn.pop().message)
-        assert ray_engine._Round(None, job, slots, tally).run(again, last=True) == []
+        assert once.run(again, last=True) == []
         assert sorted(tally.written) == [0, 2]
         with pytest.raises(AccelError, match=r"failed twice: .*in\.txt, bytes 120 to "):
             tally.check()
 
-    def test_a_node_that_is_unfit_ends_the_run(
-        self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(ray_engine._Round, "_outcomes", lambda self, some: [(some[0], Unfit("no model"))])
+    def test_a_node_that_is_unfit_ends_the_run(self, job: Job, shards: list[Shard]) -> None:
+        once = ray_engine._Round(job, Tally(), lambda some: [(some[0], Unfit("no model"))])
         with pytest.raises(RayError, match="no model"):
-            ray_engine._Round(None, job, slots_of({"CPU": 1.0}, "cpu"), Tally()).run(shards, last=False)
+            once.run(shards, last=False)
 
     def test_a_part_that_cannot_be_seen_from_here(
         self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
@@ -236,14 +223,13 @@ class TestDriver:
     @pytest.mark.parametrize("address", ["x", "ray://host:1", "host:", ":6379", "host:port"])
     def test_what_is_no_address(self, address: str) -> None:
         with pytest.raises(UsageError, match="is neither auto, nor local, nor host:port"):
-            ray_engine.reach(address)
+            Cluster(address)
 
     def test_an_address_where_nobody_listens(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             address = f"127.0.0.1:{listener.getsockname()[1]}"
-            ray_engine.reach(address)
         with pytest.raises(RayError, match=f"no Ray cluster at {address} .*Connection refused"):
-            ray_engine.reach(address)
+            Cluster(address)
 
     @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:1"])
     def test_no_folder_is_made_for_a_cluster_that_is_not_there(self, tmp_path: Path, address: str) -> None:
@@ -254,17 +240,54 @@ class TestDriver:
             cli.main([*line, "--address", address], standalone_mode=False)
         assert not (tmp_path / "out").exists()
 
+    def test_no_folder_is_made_where_no_cluster_runs(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def init(**said: Any) -> None:
+            raise ConnectionError("Could not find any running Ray instance.")
+
+        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+        lines = tmp_path / "lines.txt"
+        lines.write_text("good\nbad\n")
+        line = ["run", "--input", str(lines), "--output", f"{tmp_path}/out/", "--engine", "ray"]
+        for address in ([], ["--address", "auto"]):
+            with pytest.raises(
+                RayError, match=r"--address auto: no Ray cluster runs here \(.*; start one with"
+            ):
+                cli.main([*line, *address], standalone_mode=False)
+        assert not (tmp_path / "out").exists()
+        assert "stopped early" not in capsys.readouterr().err
+
     def test_without_ray(self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
         with pytest.raises(AccelError, match=r'--engine ray needs the extra `ray` .*pip install ".\[ray\]"'):
-            run_on_ray(job, shards, "cpu", "local", Tally())
+            run_on_ray(job, shards, "cpu", Cluster("local"), Tally())
+
+    def test_only_a_cluster_of_our_own_is_set_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        said: list[dict[str, Any]] = []
+        ray = SimpleNamespace(init=lambda **how: said.append(how), shutdown=lambda: said.append({}))
+        monkeypatch.setitem(sys.modules, "ray", ray)
+        mine = "RAY_enable_autoscaler_v2"
+        monkeypatch.setattr(os, "environ", {mine: "0"})
+        with Cluster("auto"):
+            assert set(said[-1]) == {"address", "logging_level", "log_to_driver"}
+            assert set(os.environ) == {mine, "RAY_USAGE_STATS_ENABLED"}
+        assert said.pop() == {}
+        said.clear()
+        with Cluster("local") as cluster:
+            assert not said, "it is started when it is needed"
+            assert cluster.ray is ray
+            assert cluster.ray is ray
+        assert [one.get("include_dashboard") for one in said] == [False, None]
+        assert os.environ.pop(mine) == "0", "what the user says holds"
+        assert "RAY_raylet_client_connect_timeout_milliseconds" in os.environ
 
     def test_the_cause_is_the_innermost_error(self) -> None:
         inner = "ModuleNotFoundError: No module named 'accel_cli'"
         said = f"\x1b[36mray::X()\x1b[39m\n  File\n{inner}\n\nThe above\nray.exceptions.UserError: x"
-        assert ray_engine._cause(Exception(said)) == inner
-        assert ray_engine._cause(Exception("the actor died")) == "the actor died"
-        assert ray_engine._cause(Exception()) == ""
+        assert cause(Exception(said)) == inner
+        assert cause(Exception("the actor died")) == "the actor died"
+        assert cause(Exception()) == ""
 
     def test_paths_do_not_depend_on_the_folder(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.chdir(tmp_path)

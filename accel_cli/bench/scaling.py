@@ -157,9 +157,11 @@ def _once(config: Config, text: TextFile, shards: Sequence[Shard], size: int, fl
         folder.begin(Manifest.of(job, sources, size, len(shards)))
         clock, begin = Clock(len(fleet.devices)), time.perf_counter()
         if fleet.engine == "Ray":
+            from accel_cli.shards.ray_cluster import Cluster
             from accel_cli.shards.ray_engine import run_on_ray
 
-            run_on_ray(job, shards, "cuda", "local", clock)
+            with Cluster("local") as cluster:
+                run_on_ray(job, shards, "cuda", cluster, clock)
         else:
             run_processes(job, shards, fleet.devices, clock, folder.lock)
         seconds = time.perf_counter() - begin

@@ -10,6 +10,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from accel_cli.commands.folder_options import Sharding
 from accel_cli.commands.options import say
@@ -30,6 +31,9 @@ from accel_cli.text.readers import Source
 from accel_cli.text.urls import is_url
 from accel_cli.text.writers import opened_output
 
+if TYPE_CHECKING:
+    from accel_cli.shards.ray_cluster import Cluster
+
 # Bytes of a shard: seconds of work, so that a run that is cut short loses little.
 _SHARD_ON_CPU, _SHARD_ON_GPU = 4 << 20, 256 << 20
 
@@ -42,12 +46,11 @@ def run_folder(job: Job, sources: Sequence[Source], device: str, sharding: Shard
         _check_merged(sharding.merged, job.output, sources)
     local = sharding.engine == "local"
     devices = devices_of(job.config.plan, device, sharding.workers) if local else [device]
-    address = sharding.address or "auto"
-    if not local:  # before a folder is made
-        from accel_cli.shards.ray_engine import reach
-
-        reach(address)
     with ExitStack() as stack:
+        if not local:  # before a folder is made
+            from accel_cli.shards.ray_cluster import Cluster
+
+            cluster = stack.enter_context(Cluster(sharding.address or "auto"))
         folder = stack.enter_context(OutputFolder.opened(job.output))
         merged = None
         if sharding.merged is not None:  # before anything is done that would be in vain
@@ -61,7 +64,7 @@ def run_folder(job: Job, sources: Sequence[Source], device: str, sharding: Shard
         if local:
             run = partial(run_locally, job, left, devices, lock=folder.lock)
         else:
-            run = partial(_on_ray, job, left, device, address)
+            run = partial(_on_ray, cluster, job, left, device)
         written = _watched(run, left, parts, len(before)) if left else {}
         found = replace(total(before | written), seconds=time.perf_counter() - begin)
         report(found, sum(summary.sentences for summary in before.values()))
@@ -73,10 +76,11 @@ def run_folder(job: Job, sources: Sequence[Source], device: str, sharding: Shard
                     write(piece)
 
 
-def _on_ray(job: Job, shards: Sequence[Shard], device: str, address: str, tally: Tally) -> None:
+def _on_ray(cluster: Cluster, job: Job, shards: Sequence[Shard], device: str, tally: Tally) -> None:
     from accel_cli.shards.ray_engine import run_on_ray
 
-    run_on_ray(job, shards, device, address, tally)
+    with cluster:  # which is not kept while parts are merged
+        run_on_ray(job, shards, device, cluster, tally)
 
 
 def _check_inputs(job: Job, sources: Sequence[Source]) -> None:

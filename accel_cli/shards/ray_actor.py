@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import socket
 import time
 import warnings
@@ -55,22 +54,10 @@ class Unfit:
 
 
 Outcome = Written | Failed | Unfit
-Row = dict[str, Any]  # a row of a Ray dataset: values that its blocks can hold
-
-
-def packed(shard: Shard) -> Row:
-    """A shard on its way to an actor."""
-    return {"shard": pickle.dumps(shard)}
-
-
-def unpacked(row: Row) -> tuple[Shard, Outcome]:
-    """What an actor says, and of which shard."""
-    found: tuple[Shard, Outcome] = pickle.loads(row["outcome"])
-    return found
 
 
 class ShardActor:
-    """A ShardWorker that Ray starts. An exception would end the whole dataset, so none leaves it.
+    """A ShardWorker that Ray starts. An exception would end the whole run, so none leaves it.
 
     `resource` is what Ray counts slots by (GPU, CPU, accel), `version` that of the driver's accel.
     """
@@ -81,14 +68,13 @@ class ShardActor:
         self._worker: ShardWorker | None = None
         self._spoiled = self._told = False
 
-    def __call__(self, row: Row) -> Row:
-        """Do a shard."""
-        shard: Shard = pickle.loads(row["shard"])
-        return {"outcome": pickle.dumps((shard, self._outcome(shard)))}
+    def ready(self) -> None:
+        """Answer, so that it is known that this actor has begun."""
 
-    def _outcome(self, shard: Shard) -> Outcome:
+    def run(self, shard: Shard) -> Outcome:
+        """Do a shard."""
         if self._spoiled:
-            os._exit(1)  # Ray starts another process in this slot, which gets the shard
+            os._exit(1)  # the pool starts another process in this slot, and gives the shard out again
         parts = Parts(self._job.output, self._job.layout, self._job.config.model.labels)
         done = parts.summary(shard.number)
         if done is not None:  # and a node was lost with the answer

@@ -55,7 +55,7 @@ class Nodes:
 
     def workers(self) -> list[int]:
         """The processes of actors that have begun."""
-        return self.processes(b"ray::MapWorker")
+        return self.processes(b"ray::ShardActor")
 
     def processes(self, words: bytes) -> list[int]:
         """The processes below these nodes that have some words in their command line."""
