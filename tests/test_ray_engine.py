@@ -6,8 +6,11 @@ import os
 import pickle
 import socket
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +32,7 @@ from accel_cli.shards.ray_pool import cause
 from accel_cli.shards.shard import Shard, shards_of
 from accel_cli.shards.tally import Tally
 from accel_cli.shards.tries import Tries
-from accel_cli.shards.worker import ShardWorker
+from accel_cli.shards.worker import Draft, ShardWorker
 from accel_cli.text.readers import Source
 
 
@@ -115,6 +118,24 @@ class TestActor:
         assert first.worker == second.worker == f"{socket.gethostname()}:{os.getpid()}"
         assert begin < first.ended < second.ended < time.perf_counter()
 
+    def test_a_shard_is_classified_while_the_part_before_it_is_synced(
+        self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        finish, write, begun = Draft.finish, ShardWorker.write, threading.Event()
+        monkeypatch.setattr(Draft, "finish", lambda draft: begun.wait(30) and finish(draft))
+
+        def second(self: ShardWorker, shard: Shard, progress: Any) -> Draft:
+            if shard.number == 2:
+                begun.set()
+            return write(self, shard, progress)
+
+        monkeypatch.setattr(ShardWorker, "write", second)
+        one = actor(job)
+        with ThreadPoolExecutor(2) as threads:
+            found = list(threads.map(partial(asked, one), (shards[0], shards[2])))
+        assert [type(each) for each in found] == [Written, Written]
+        assert len(list(job.output.glob("part-*"))) == 2
+
     def test_a_part_that_is_there_is_not_written_again(self, job: Job, shards: list[Shard]) -> None:
         """A node was lost with the answer, but the part is whole."""
         first = asked(actor(job), shards[0])
@@ -135,13 +156,13 @@ class TestActor:
     def test_what_was_not_foreseen_ends_the_process_before_its_next_shard(
         self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def run(self: ShardWorker, shard: Shard, progress: object) -> None:
+        def write(self: ShardWorker, shard: Shard, progress: object) -> None:
             raise RuntimeError("an illegal address")
 
         def leave(code: int) -> None:
             raise Exited(code)
 
-        monkeypatch.setattr(ShardWorker, "run", run)
+        monkeypatch.setattr(ShardWorker, "write", write)
         monkeypatch.setattr(os, "_exit", leave)
         one = actor(job)
         assert asked(one, shards[0]) == Failed("RuntimeError: an illegal address")

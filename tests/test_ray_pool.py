@@ -111,7 +111,7 @@ def test_each_shard_once_and_the_next_one_is_there_already(made: Made) -> None:
     ray = Ray()
     pool = made(ray, 3)
     assert numbers(pool) == list(range(20))
-    assert ray.most == {0: 2, 1: 2, 2: 2}
+    assert ray.most == {0: 3, 1: 3, 2: 3}
     pool.close()
     assert [actor.dead for actor in ray.actors] == [True] * 3
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 import warnings
 from collections import deque
@@ -19,7 +20,7 @@ from accel_cli.shards.job import Job
 from accel_cli.shards.part import HIDDEN, Parts
 from accel_cli.shards.shard import Shard
 from accel_cli.shards.tries import Tries
-from accel_cli.shards.worker import ShardWorker
+from accel_cli.shards.worker import Draft, ShardWorker
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,17 @@ class Unfit:
 Outcome = Written | Failed | Unfit
 
 
+@dataclass(frozen=True)
+class _Classified:
+    """All rows of a part, which is still to be synced, and what `Written` says of it."""
+
+    draft: Draft
+    read: int
+    plan: str | None
+    warned: tuple[str, ...]
+    ended: float
+
+
 class ShardActor:
     """A ShardWorker that Ray starts. An exception would end the whole run, so none leaves it.
 
@@ -67,43 +79,55 @@ class ShardActor:
         self._version = version
         self._worker: ShardWorker | None = None
         self._spoiled = self._told = False
+        self._turn = threading.Lock()  # of whoever classifies
 
     def ready(self) -> None:
         """Answer, so that it is known that this actor has begun."""
 
     def run(self, shard: Shard) -> Outcome:
-        """Do a shard."""
-        if self._spoiled:
-            os._exit(1)  # the pool starts another process in this slot, and gives the shard out again
+        """Do a shard. From another thread the next one may be classified while the part is synced."""
         parts = Parts(self._job.output, self._job.layout, self._job.config.model.labels)
         done = parts.summary(shard.number)
         if done is not None:  # and a node was lost with the answer
             return Written(done, worker=_name())
+        tries = Tries(self._job.output, shard.number)
+        with self._turn:
+            if self._spoiled:
+                os._exit(1)  # the pool starts another process in this slot, and gives the shard out again
+            classified = self._classified(shard, tries)
+        if not isinstance(classified, _Classified):
+            return classified
+        try:
+            summary = classified.draft.finish()
+        except Exception as error:
+            return Failed(_said(error), tries.spent)
+        with suppress(OSError):
+            tries.forget()
+        return Written(
+            summary, classified.read, classified.plan, classified.warned, _name(), classified.ended
+        )
+
+    def _classified(self, shard: Shard, tries: Tries) -> _Classified | Failed | Unfit:
+        read = deque([0], maxlen=1)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always", AccelWarning)
             try:
                 self._worker = self._worker or self._started()
             except Exception as error:
                 return Unfit(f"{_said(error)} (on {socket.gethostname()})")
-            return self._tried(self._worker, shard, warned)
-
-    def _tried(self, worker: ShardWorker, shard: Shard, warned: list[warnings.WarningMessage]) -> Outcome:
-        tries, read = Tries(self._job.output, shard.number), deque([0], maxlen=1)
-        try:
-            if not tries.begin():
-                return Failed("its worker died", hopeless=True)
-            summary = worker.run(shard, lambda sentences, done: read.append(done))
-            ended = time.perf_counter()
-        except (InputError, OutputError, OSError) as error:
-            return Failed(_said(error), tries.spent)
-        except Exception as error:
-            self._spoiled = True  # a device that has failed once fails in this process for ever
-            return Failed(_said(error), tries.spent)
-        with suppress(OSError):
-            tries.forget()
+            try:
+                if not tries.begin():
+                    return Failed("its worker died", hopeless=True)
+                draft = self._worker.write(shard, lambda sentences, done: read.append(done))
+                ended = time.perf_counter()
+            except (InputError, OutputError, OSError) as error:
+                return Failed(_said(error), tries.spent)
+            except Exception as error:
+                self._spoiled = True  # a device that has failed once fails in this process for ever
+                return Failed(_said(error), tries.spent)
         own = [str(one.message) for one in warned if issubclass(one.category, AccelWarning)]
-        plan, self._told = None if self._told else worker.plan, True
-        return Written(summary, read[-1], plan, tuple(own), _name(), ended)
+        plan, self._told = None if self._told else self._worker.plan, True
+        return _Classified(draft, read[-1], plan, tuple(own), ended)
 
     def _started(self) -> ShardWorker:
         """Load the model. Raises AccelError."""

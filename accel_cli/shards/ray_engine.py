@@ -65,7 +65,7 @@ def run_on_ray(job: Job, shards: Sequence[Shard], device: str, cluster: Cluster,
     ray = cluster.ray
     slots = slots_of(ray.cluster_resources(), device)
     # an actor that dies is replaced by the pool: Ray would keep its shards for its successor alone
-    actor = ray.remote(ShardActor).options(scheduling_strategy="SPREAD", **slots.request)
+    actor = ray.remote(ShardActor).options(scheduling_strategy="SPREAD", max_concurrency=2, **slots.request)
     begin = partial(actor.remote, job, slots.device, slots.resource, __version__)
     pool = Pool(ray, begin, min(slots.count, len(shards)))
     try:

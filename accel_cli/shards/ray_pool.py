@@ -15,7 +15,7 @@ from accel_cli.shards.ray_cluster import RayError
 from accel_cli.shards.shard import Shard
 
 _ERROR = re.compile(r"[A-Za-z_.]*(Error|Exception): ")
-_AHEAD = 2  # shards of an actor at most, of which one is at work: the next one follows without a gap
+_AHEAD = 3  # shards of an actor at most: one is at work, one is synced, and one follows without a gap
 _STARTS = 3  # actors for each place that may die one after the other before any of them is ready
 
 
