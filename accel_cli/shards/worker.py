@@ -53,15 +53,12 @@ class ShardWorker:
         """How the model runs."""
         return str(self._classifier.plan)
 
-    def run(self, shard: Shard, progress: Progress = lambda sentences, read: None) -> Summary:
-        """Write the part of a shard, which appears whole or not at all. Doing it again changes nothing.
-
-        Raises InputError for a bad record that the job does not replace, OutputError, DeviceError.
-        """
-        return self.write(shard, progress).finish()
-
     def write(self, shard: Shard, progress: Progress = lambda sentences, read: None) -> Draft:
-        """The same but for the end, which may run beside the next shard: a disk is slower than a GPU."""
+        """Write the rows of a shard's part, which has its name once the draft is finished.
+
+        That may run beside the next shard, since a disk is slower than a GPU. Doing a shard again changes
+        nothing. Raises InputError for a bad record that the job does not replace, OutputError, DeviceError.
+        """
         source, path = shard.source(self._job.kept), self._parts.path(shard.number)
         with ExitStack() as stack:
             temporary = stack.enter_context(replaced(path))

@@ -36,7 +36,7 @@ def names(folder: OutputFolder) -> list[str]:
 def test_parts_of_shards_in_any_order(worker: ShardWorker, shards: list[Shard], folder: OutputFolder) -> None:
     seen: list[tuple[int, int]] = []
     for shard in reversed(shards):
-        worker.run(shard, lambda sentences, read: seen.append((sentences, read)))
+        worker.write(shard, lambda sentences, read: seen.append((sentences, read))).finish()
     rows = b"".join(path.read_bytes() for path in sorted(folder.path.glob("part-*"))).splitlines()
     assert [row.split(b" ")[0] for row in rows] == [b"%d" % number for number in range(100)]
     assert [len(names(folder)), len(shards)] == [6, 3]
@@ -44,9 +44,9 @@ def test_parts_of_shards_in_any_order(worker: ShardWorker, shards: list[Shard], 
 
 
 def test_again_changes_nothing(worker: ShardWorker, shards: list[Shard], folder: OutputFolder) -> None:
-    first = worker.run(shards[1])
+    first = worker.write(shards[1]).finish()
     before = (folder.path / "part-000001.tsv").read_bytes()
-    assert replace(worker.run(shards[1]), seconds=first.seconds) == first
+    assert replace(worker.write(shards[1]).finish(), seconds=first.seconds) == first
     assert (folder.path / "part-000001.tsv").read_bytes() == before
     assert names(folder) == [f"{HIDDEN}/part-000001.json", "part-000001.tsv"]
     kept = Parts(folder.path, "tsv").summary(1)
@@ -68,10 +68,10 @@ def test_a_bad_record_leaves_nothing(job: Job, folder: OutputFolder, tmp_path: P
     (tmp_path / "in.jsonl").write_text('{"text": "good"}\n{\n')
     [shard] = shards_of([Source(str(tmp_path / "in.jsonl"))], 400)
     with ShardWorker(job, "cpu") as worker, pytest.raises(RecordError, match=r"in.jsonl:2: not valid JSON"):
-        worker.run(shard)
+        worker.write(shard).finish()
     assert names(folder) == []
     with ShardWorker(replace(job, on_error="replace"), "cpu") as worker:
-        assert worker.run(shard).failed == 1
+        assert worker.write(shard).finish().failed == 1
 
 
 def test_a_full_disk_leaves_nothing(
@@ -82,7 +82,7 @@ def test_a_full_disk_leaves_nothing(
 
     monkeypatch.setattr("accel_cli.shards.worker.write_all", full)
     with pytest.raises(OutputError, match=r"part-000000.tsv: No space left on device; free some space, then"):
-        worker.run(shards[0])
+        worker.write(shards[0]).finish()
     assert names(folder) == []
 
 
@@ -91,7 +91,7 @@ def test_a_link_in_the_place_of_a_part_is_not_followed(
 ) -> None:
     (tmp_path / "mine.tsv").write_text("mine")
     (folder.path / "part-000000.tsv").symlink_to(tmp_path / "mine.tsv")
-    worker.run(shards[0])
+    worker.write(shards[0]).finish()
     assert (tmp_path / "mine.tsv").read_text() == "mine"
     assert not (folder.path / "part-000000.tsv").is_symlink()
 
@@ -101,6 +101,6 @@ def test_each_part_is_a_file_of_its_layout(
     job: Job, folder: OutputFolder, shards: list[Shard], layout: str
 ) -> None:
     with ShardWorker(replace(job, layout=layout), "cpu") as worker:
-        worker.run(shards[1])
+        worker.write(shards[1]).finish()
     [first, *_] = (folder.path / f"part-000001.{layout}").read_text().splitlines()
     assert first.startswith({"csv": "text,label", "jsonl": '{"text": "41 a film", "label": '}[layout])
