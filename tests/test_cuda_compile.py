@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +44,17 @@ def label(launch: Launch) -> str:
     return "-".join([launch.kernel.name, *(f"{key}={value}" for key, value in launch.defines)])
 
 
-EXISTING = [
-    pytest.param(launch, architecture, id=f"{label(launch)}-{architecture}")
-    for launch in variants()
-    for architecture in ARCHITECTURES
-    if launch.kernel.exists_for(architecture)
-]
+def existing(launches: Iterable[Launch]) -> list[Any]:
+    """Each of some launches, for each architecture that it exists for."""
+    return [
+        pytest.param(launch, architecture, id=f"{label(launch)}-{architecture}")
+        for launch in launches
+        for architecture in ARCHITECTURES
+        if launch.kernel.exists_for(architecture)
+    ]
 
 
-@pytest.mark.parametrize(("launch", "architecture"), EXISTING)
+@pytest.mark.parametrize(("launch", "architecture"), existing(variants()))
 def test_every_variant_compiles_without_spills(launch: Launch, architecture: str) -> None:
     cubin, log = compile_kernel(launch.kernel.name, options(architecture, launch.defines))
     assert cubin.startswith(b"\x7fELF")
@@ -65,23 +67,21 @@ def test_every_variant_compiles_without_spills(launch: Launch, architecture: str
     assert "Performance Loss" not in log, log  # products that wait for each other, for the want of registers
 
 
-OVERLAPPING = {launch.kernel.name: launch for launch in variants() if launch.kernel.overlaps}
+OVERLAPPING = existing(launch for launch in variants() if launch.kernel.overlaps)
 
 
 @pytest.mark.skipif(disassembler() is None, reason=f"no disassembler: {INSTALL}")
-@pytest.mark.parametrize("name", OVERLAPPING)
-def test_nothing_is_read_before_a_kernel_has_waited(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("launch", "architecture"), OVERLAPPING)
+def test_nothing_is_read_before_a_kernel_has_waited(
+    launch: Launch, architecture: str, tmp_path: Path
+) -> None:
     """The compiler may move reads of what it takes for constant."""
-    for architecture in ("sm_90a", "sm_100"):
-        launch = OVERLAPPING[name]
-        if not launch.kernel.exists_for(architecture):
-            continue
-        path = tmp_path / "kernel.cubin"
-        path.write_bytes(compile_kernel(name, options(architecture, launch.defines))[0])
-        shown = subprocess.run([disassembler(), "--dump-sass", path], capture_output=True, text=True)
-        words = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+)?([A-Z][A-Z0-9_.]*)", shown.stdout)
-        touching = [number for number, word in enumerate(words) if TOUCHES.match(word)]
-        assert words.index(WAITS) < min(touching)
+    path = tmp_path / "kernel.cubin"
+    path.write_bytes(compile_kernel(launch.kernel.name, options(architecture, launch.defines))[0])
+    shown = subprocess.run([disassembler(), "--dump-sass", path], capture_output=True, text=True)
+    words = re.findall(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\d+\s+)?([A-Z][A-Z0-9_.]*)", shown.stdout)
+    touching = [number for number, word in enumerate(words) if TOUCHES.match(word)]
+    assert words.index(WAITS) < min(touching)
 
 
 def test_the_architectures_are_those_that_are_promised() -> None:

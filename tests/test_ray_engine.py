@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -19,7 +20,7 @@ import pytest
 
 from accel_cli import __version__
 from accel_cli.commands import cli
-from accel_cli.errors import AccelError, DeviceError, OutputError, UsageError
+from accel_cli.errors import AccelError, AccelWarning, DeviceError, OutputError, UsageError
 from accel_cli.model.config import Config
 from accel_cli.shards import ray_engine
 from accel_cli.shards.folder import OutputFolder
@@ -136,6 +137,27 @@ class TestActor:
         assert [type(each) for each in found] == [Written, Written]
         assert len(list(job.output.glob("part-*"))) == 2
 
+    def test_an_actor_that_is_ready_has_its_model_and_tells_its_warnings(
+        self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One that loading kills is not ready, so that the pool does not begin such ones for ever."""
+        loads: list[str] = []
+        begin = ShardWorker.__init__
+
+        def load(self: ShardWorker, *how: Any) -> None:
+            loads.append("load")
+            warnings.warn("a slow disk", AccelWarning, stacklevel=1)
+            begin(self, *how)
+
+        monkeypatch.setattr(ShardWorker, "__init__", load)
+        one = actor(job)
+        one.ready()
+        assert loads == ["load"]
+        first, second = asked(one, shards[0]), asked(one, shards[2])
+        assert isinstance(first, Written)
+        assert isinstance(second, Written)
+        assert (first.warned, second.warned, loads) == (("a slow disk",), (), ["load"])
+
     def test_a_part_that_is_there_is_not_written_again(self, job: Job, shards: list[Shard]) -> None:
         """A node was lost with the answer, but the part is whole."""
         first = asked(actor(job), shards[0])
@@ -186,6 +208,19 @@ class TestActor:
         Tries(job.output, 0).begin()
         assert isinstance(asked(actor(job), shards[0]), Written)
         assert not list(job.output.rglob("*tries*"))
+
+    def test_a_part_being_synced_has_no_share_in_what_kills_its_actor(
+        self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def killed(draft: Draft) -> None:
+            raise SystemExit
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Draft, "finish", killed)
+            for _ in range(2):
+                with pytest.raises(SystemExit):
+                    asked(actor(job), shards[0])
+        assert isinstance(asked(actor(job), shards[0]), Written)
 
     def test_tries_go_with_the_run(self, job: Job, shards: list[Shard]) -> None:
         Tries(job.output, 0).begin()

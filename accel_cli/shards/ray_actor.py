@@ -8,7 +8,8 @@ import threading
 import time
 import warnings
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,10 +80,13 @@ class ShardActor:
         self._version = version
         self._worker: ShardWorker | None = None
         self._spoiled = self._told = False
+        self._warned: list[str] = []  # and not told yet
         self._turn = threading.Lock()  # of whoever classifies
 
     def ready(self) -> None:
-        """Answer, so that it is known that this actor has begun."""
+        """Load the model, so that whoever dies of that is not given shards for ever. What fails, they say."""
+        with suppress(Exception), self._heeding():
+            self._worker = self._started()
 
     def run(self, shard: Shard) -> Outcome:
         """Do a shard. From another thread the next one may be classified while the part is synced."""
@@ -90,27 +94,23 @@ class ShardActor:
         done = parts.summary(shard.number)
         if done is not None:  # and a node was lost with the answer
             return Written(done, worker=_name())
-        tries = Tries(self._job.output, shard.number)
         with self._turn:
             if self._spoiled:
                 os._exit(1)  # the pool starts another process in this slot, and gives the shard out again
-            classified = self._classified(shard, tries)
+            classified = self._classified(shard)
         if not isinstance(classified, _Classified):
             return classified
         try:
             summary = classified.draft.finish()
         except Exception as error:
-            return Failed(_said(error), tries.spent)
-        with suppress(OSError):
-            tries.forget()
+            return Failed(_said(error))
         return Written(
             summary, classified.read, classified.plan, classified.warned, _name(), classified.ended
         )
 
-    def _classified(self, shard: Shard, tries: Tries) -> _Classified | Failed | Unfit:
-        read = deque([0], maxlen=1)
-        with warnings.catch_warnings(record=True) as warned:
-            warnings.simplefilter("always", AccelWarning)
+    def _classified(self, shard: Shard) -> _Classified | Failed | Unfit:
+        read, tries = deque([0], maxlen=1), Tries(self._job.output, shard.number)
+        with self._heeding():
             try:
                 self._worker = self._worker or self._started()
             except Exception as error:
@@ -125,9 +125,19 @@ class ShardActor:
             except Exception as error:
                 self._spoiled = True  # a device that has failed once fails in this process for ever
                 return Failed(_said(error), tries.spent)
-        own = [str(one.message) for one in warned if issubclass(one.category, AccelWarning)]
+        with suppress(OSError):
+            tries.forget()  # a part being synced has no share in it if the next shard kills its process
+        warned, self._warned = tuple(self._warned), []
         plan, self._told = None if self._told else self._worker.plan, True
-        return _Classified(draft, read[-1], plan, tuple(own), ended)
+        return _Classified(draft, read[-1], plan, warned, ended)
+
+    @contextmanager
+    def _heeding(self) -> Iterator[None]:
+        """Keep the warnings of accel, for the next part to tell."""
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", AccelWarning)
+            yield
+        self._warned += [str(one.message) for one in warned if issubclass(one.category, AccelWarning)]
 
     def _started(self) -> ShardWorker:
         """Load the model. Raises AccelError."""
