@@ -1,4 +1,4 @@
-"""What a Ray cluster would be given and what its actors say, without Ray: tests/cluster starts real ones."""
+"""What a Ray cluster would be given, without Ray: tests/cluster starts real ones."""
 
 from __future__ import annotations
 
@@ -6,66 +6,34 @@ import os
 import pickle
 import socket
 import sys
-import threading
-import time
-import warnings
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ray_work import actor, asked, job_in, shards_in
 
-from accel_cli import __version__
 from accel_cli.commands import cli
-from accel_cli.errors import AccelError, AccelWarning, DeviceError, OutputError, UsageError
+from accel_cli.errors import AccelError, DeviceError, OutputError, UsageError
 from accel_cli.model.config import Config
 from accel_cli.shards import ray_engine
-from accel_cli.shards.folder import OutputFolder
 from accel_cli.shards.job import Job
-from accel_cli.shards.manifest import Manifest
-from accel_cli.shards.ray_actor import Failed, Outcome, ShardActor, Unfit, Written
+from accel_cli.shards.ray_actor import Unfit
 from accel_cli.shards.ray_cluster import Cluster, RayError
 from accel_cli.shards.ray_engine import run_on_ray, slots_of
 from accel_cli.shards.ray_pool import cause
-from accel_cli.shards.shard import Shard, shards_of
+from accel_cli.shards.shard import Shard
 from accel_cli.shards.tally import Tally
-from accel_cli.shards.tries import Tries
-from accel_cli.shards.worker import Draft, ShardWorker
-from accel_cli.text.readers import Source
-
-
-class Exited(Exception):
-    """os._exit was called."""
 
 
 @pytest.fixture
 def job(tiny: Config, tmp_path: Path) -> Job:
-    config = replace(tiny, plan=tiny.plan.overridden(streams=1))
-    return Job(config, tmp_path / "out", on_error="fail")
+    return job_in(tiny, tmp_path)
 
 
 @pytest.fixture
 def shards(job: Job, tmp_path: Path) -> list[Shard]:
-    """Three shards, of which the second has a line that is not UTF-8, and a folder for their parts."""
-    path = tmp_path / "in.txt"
-    path.write_bytes(b"a good film\n" * 10 + b"bad \xff\n" * 20 + b"not\n" * 20)
-    sources = [Source(str(path))]
-    found = shards_of(sources, 120)
-    with OutputFolder.opened(job.output) as folder:
-        folder.begin(Manifest.of(job, sources, 120, len(found)))
-    return found
-
-
-def actor(job: Job, version: str = __version__) -> ShardActor:
-    return ShardActor(job, "cpu", "CPU", version)
-
-
-def asked(one: ShardActor, shard: Shard) -> Outcome:
-    back: Outcome = pickle.loads(pickle.dumps(one.run(pickle.loads(pickle.dumps(shard)))))
-    return back
+    return shards_in(job, tmp_path)
 
 
 class TestSlots:
@@ -97,153 +65,6 @@ class TestSlots:
     def test_which_gpu_is_for_ray_to_say(self, device: str) -> None:
         with pytest.raises(UsageError, match="say auto, cpu or cuda"):
             slots_of({"GPU": 8.0}, device)
-
-
-class TestActor:
-    def test_a_part_is_written(self, job: Job, shards: list[Shard]) -> None:
-        found = asked(actor(job), shards[0])
-        assert isinstance(found, Written)
-        assert (found.summary.sentences, found.read) == (10, 120)
-        assert found.plan is not None
-        assert len((job.output / "part-000000.tsv").read_bytes().splitlines()) == 10
-
-    def test_the_plan_is_told_with_the_first_part(self, job: Job, shards: list[Shard]) -> None:
-        one, begin = actor(job), time.perf_counter()
-        first, second = asked(one, shards[0]), asked(one, shards[2])
-        assert isinstance(first, Written)
-        assert isinstance(second, Written)
-        assert first.plan is not None
-        assert second.plan is None
-        assert first.ended is not None
-        assert second.ended is not None
-        assert first.worker == second.worker == f"{socket.gethostname()}:{os.getpid()}"
-        assert begin < first.ended < second.ended < time.perf_counter()
-
-    def test_a_shard_is_classified_while_the_part_before_it_is_synced(
-        self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        finish, write, begun = Draft.finish, ShardWorker.write, threading.Event()
-        monkeypatch.setattr(Draft, "finish", lambda draft: begun.wait(30) and finish(draft))
-
-        def second(self: ShardWorker, shard: Shard, progress: Any) -> Draft:
-            if shard.number == 2:
-                begun.set()
-            return write(self, shard, progress)
-
-        monkeypatch.setattr(ShardWorker, "write", second)
-        one = actor(job)
-        with ThreadPoolExecutor(2) as threads:
-            found = list(threads.map(partial(asked, one), (shards[0], shards[2])))
-        assert [type(each) for each in found] == [Written, Written]
-        assert len(list(job.output.glob("part-*"))) == 2
-
-    def test_an_actor_that_is_ready_has_its_model_and_tells_its_warnings(
-        self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """One that loading kills is not ready, so that the pool does not begin such ones for ever."""
-        loads: list[str] = []
-        begin = ShardWorker.__init__
-
-        def load(self: ShardWorker, *how: Any) -> None:
-            loads.append("load")
-            warnings.warn("a slow disk", AccelWarning, stacklevel=1)
-            begin(self, *how)
-
-        monkeypatch.setattr(ShardWorker, "__init__", load)
-        one = actor(job)
-        one.ready()
-        assert loads == ["load"]
-        first, second = asked(one, shards[0]), asked(one, shards[2])
-        assert isinstance(first, Written)
-        assert isinstance(second, Written)
-        assert (first.warned, second.warned, loads) == (("a slow disk",), (), ["load"])
-
-    def test_a_part_that_is_there_is_not_written_again(self, job: Job, shards: list[Shard]) -> None:
-        """A node was lost with the answer, but the part is whole."""
-        first = asked(actor(job), shards[0])
-        assert isinstance(first, Written)
-        part = job.output / "part-000000.tsv"
-        before = part.stat()
-        assert asked(actor(job), shards[0]) == Written(first.summary, worker=first.worker)
-        assert part.stat().st_ino == before.st_ino
-
-    def test_a_bad_record_costs_its_shard_alone(self, job: Job, shards: list[Shard]) -> None:
-        one = actor(job)
-        found = asked(one, shards[1])
-        assert isinstance(found, Failed)
-        assert not found.hopeless
-        assert "UTF-8" in found.reason
-        assert isinstance(asked(one, shards[2]), Written)
-
-    def test_what_was_not_foreseen_ends_the_process_before_its_next_shard(
-        self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def write(self: ShardWorker, shard: Shard, progress: object) -> None:
-            raise RuntimeError("an illegal address")
-
-        def leave(code: int) -> None:
-            raise Exited(code)
-
-        monkeypatch.setattr(ShardWorker, "write", write)
-        monkeypatch.setattr(os, "_exit", leave)
-        one = actor(job)
-        assert asked(one, shards[0]) == Failed("RuntimeError: an illegal address")
-        with pytest.raises(Exited):
-            asked(one, shards[2])
-        assert Tries(job.output, shards[2].number).begin(), "the next shard has no try of its own"
-
-    def test_a_shard_whose_worker_died_twice_is_not_tried_again(self, job: Job, shards: list[Shard]) -> None:
-        for _ in range(2):
-            assert Tries(job.output, 0).begin()
-        assert asked(actor(job), shards[0]) == Failed("its worker died", hopeless=True)
-
-    def test_the_last_try_says_why_it_failed(self, job: Job, shards: list[Shard]) -> None:
-        assert Tries(job.output, 1).begin(), "as by a worker that died"
-        found = asked(actor(job), shards[1])
-        assert isinstance(found, Failed)
-        assert found.hopeless
-        assert "UTF-8" in found.reason
-
-    def test_tries_are_forgotten_once_a_part_is_there(self, job: Job, shards: list[Shard]) -> None:
-        Tries(job.output, 0).begin()
-        assert isinstance(asked(actor(job), shards[0]), Written)
-        assert not list(job.output.rglob("*tries*"))
-
-    def test_a_part_being_synced_has_no_share_in_what_kills_its_actor(
-        self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def killed(draft: Draft) -> None:
-            raise SystemExit
-
-        with monkeypatch.context() as patch:
-            patch.setattr(Draft, "finish", killed)
-            for _ in range(2):
-                with pytest.raises(SystemExit):
-                    asked(actor(job), shards[0])
-        assert isinstance(asked(actor(job), shards[0]), Written)
-
-    def test_tries_go_with_the_run(self, job: Job, shards: list[Shard]) -> None:
-        Tries(job.output, 0).begin()
-        with OutputFolder.opened(job.output):
-            pass
-        assert not list(job.output.rglob("*tries*"))
-
-    def test_a_folder_that_is_not_shared(self, job: Job, shards: list[Shard], tmp_path: Path) -> None:
-        found = asked(actor(replace(job, output=tmp_path / "elsewhere")), shards[0])
-        assert isinstance(found, Unfit)
-        assert f"{tmp_path}/elsewhere is not there; name an output folder that all nodes" in found.reason
-        assert socket.gethostname() in found.reason
-
-    def test_another_version(self, job: Job, shards: list[Shard]) -> None:
-        found = asked(actor(job, "9.9"), shards[0])
-        assert isinstance(found, Unfit)
-        assert f"accel {__version__} is installed, not the 9.9 of where the run started" in found.reason
-
-    def test_a_model_that_does_not_load(self, job: Job, shards: list[Shard], tmp_path: Path) -> None:
-        model = replace(job.config.model, vocabulary=tmp_path / "gone.txt")
-        found = asked(actor(replace(job, config=replace(job.config, model=model))), shards[0])
-        assert isinstance(found, Unfit)
-        assert "gone.txt" in found.reason
 
 
 class TestRound:
