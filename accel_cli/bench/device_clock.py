@@ -40,12 +40,12 @@ def times_in_turns(
     """
     clocks = [_Clock(calls) for calls in programs]
     warm = [clock.settle() for clock in clocks]
-    timed = [number for number, seconds in enumerate(warm) if seconds <= hopeless]
-    times: list[list[float]] = [[] if number in timed else [warm[number]] for number in range(len(clocks))]
+    times: list[list[float]] = [[seconds] if seconds > hopeless else [] for seconds in warm]
+    timed = [pair for pair in zip(clocks, times, strict=True) if not pair[1]]
     order = random.Random(0)
     for _ in range(repeats):
-        for number in order.sample(timed, len(timed)):
-            times[number].append(clocks[number].again())
+        for clock, seconds in order.sample(timed, len(timed)):
+            seconds.append(clock.again())
     return [Timing(tuple(seconds)) for seconds in times]
 
 
