@@ -64,6 +64,11 @@ class TokenBatch:
             start = stop
         return parts
 
+    def embedded(self, table: Floats) -> EmbeddingBatch:
+        """Sentences of one length as embeddings; `table` is float32 [vocabulary, dimension]."""
+        ids = self.ids.reshape(len(self), -1)
+        return EmbeddingBatch(np.ascontiguousarray(table[ids].transpose(0, 2, 1)))
+
     @staticmethod
     def from_rows(ids: npt.NDArray[np.integer]) -> TokenBatch:
         """A batch from a rectangle of ids [sentences, length]."""

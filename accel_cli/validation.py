@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from accel_cli.batches import Batch, EmbeddingBatch, Predictions, TokenBatch
+from accel_cli.batches import Batch, Predictions, TokenBatch
 from accel_cli.engines.base import Engine, Plan
 from accel_cli.engines.open import capability_of, engine_for, free_on
 from accel_cli.engines.planner import available_plans, make_plan
@@ -124,8 +124,7 @@ def _inputs(weights: Weights, batch: TokenBatch, case: Case) -> list[Batch]:
     edges = np.flatnonzero(np.diff(batch.lengths)) + 1
     runs: list[Batch] = []
     for start, stop in zip([0, *edges], [*edges, len(batch)], strict=True):
-        ids = batch.rows(int(start), int(stop)).ids.reshape(int(stop - start), -1)
-        runs.append(EmbeddingBatch(np.ascontiguousarray(weights.embedding[ids].transpose(0, 2, 1))))
+        runs.append(batch.rows(int(start), int(stop)).embedded(weights.embedding))
     return runs
 
 

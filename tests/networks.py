@@ -120,8 +120,7 @@ def sentences(spec: ModelSpec, lengths: Sequence[int], seed: int = 0) -> TokenBa
 
 def embedded(weights: Weights, batch: TokenBatch) -> EmbeddingBatch:
     """Sentences of one length as their embeddings, channel first."""
-    ids = batch.ids.reshape(len(batch), -1)
-    return EmbeddingBatch(np.ascontiguousarray(weights.embedding[ids].transpose(0, 2, 1)))
+    return batch.embedded(weights.embedding)
 
 
 def plan(device: str, **keys: Any) -> Plan:

@@ -102,7 +102,7 @@ def test_the_users_own_findings_come_before_the_shipped_ones() -> None:
         ("device: Fancy GPU (80 GB)\nproducts: [3]", r"products\[0\] must be a mapping"),
         (
             "device: Fancy GPU (80 GB)\nproducts: [{rows: 1, columns: 2, depth: 3, kind: round}]",
-            r"products\[0\]\.kind must be one of plain, windows, experts, got 'round'",
+            r"products\[0\]\.kind must be one of plain, windows, ids, experts, got 'round'",
         ),
         ("device: Fancy GPU (80 GB)\nplans: [{network: a}]", r"plans\[0\]\.batch must be a whole number"),
     ],

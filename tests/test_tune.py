@@ -23,9 +23,9 @@ from accel_cli.cuda import device as device_module
 from accel_cli.cuda.device import facts
 from accel_cli.engines import cuda, planner, tiles
 from accel_cli.engines.open import engine_for
-from accel_cli.engines.tuned import Product, Sizes, Tuned, Winner, load_tuned, own_file
+from accel_cli.engines.tuned import Kind, Product, Sizes, Tuned, Winner, load_tuned, own_file
 from accel_cli.errors import AccelError, DeviceError, OutputError, UsageError
-from accel_cli.kernels.sgemm_tile import DEFAULT
+from accel_cli.kernels.sgemm_tile import DEFAULT, Tile
 from accel_cli.model.config import Config, load_config
 from accel_cli.model.generate import obtain_weights
 
@@ -61,6 +61,19 @@ def sgemm(
     a: Any, starts: Any, ids: Any, b: Any, bias: Any, gate: Any, owners: Any, y: Any, *sizes: int
 ) -> None:
     y[:] = (a @ b)[:, : y.shape[1]] + bias
+
+
+def sgemm_windows(
+    a: Any, starts: Any, ids: Any, b: Any, bias: Any, gate: Any, owners: Any, y: Any, *sizes: int
+) -> None:
+    """Windows of embedded words or, where `ids` are others than `a` once more, of words of a table."""
+    rows, columns, depth, _, _, column, dimension = sizes[:7]
+    if not dimension:
+        return sgemm(a, starts, ids, b, bias, gate, owners, y)
+    words = a if np.shares_memory(a, ids) else a[ids]
+    windows = np.stack([words.reshape(-1)[start * dimension :][:depth] for start in starts[:rows]])
+    largest = y[:, column : column + columns]
+    np.maximum.at(largest, owners[:rows], windows @ b[:, :columns] + bias)
 
 
 def tuned(
@@ -107,6 +120,31 @@ def test_a_batch_and_streams_that_are_given_stay(network: Config, monkeypatch: p
     given = replace(network, plan=network.plan.overridden(batch=4))
     found, _ = tuned(given, monkeypatch, Device(), 3.0, 1.0, 2.0)
     assert [(plan.batch, plan.streams) for plan in found.plans] == [(4, 1)]
+
+
+def test_windows_of_ids_and_of_embeddings_have_tiles_of_their_own(
+    network: Config, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    text = (tmp_path / "network.yaml").read_text()
+    for old, new in (
+        ("length: ragged\n  max_tokens: 24", "length: 9"),
+        ("embedding: 12", "embedding: 16"),
+        ("direct, epilogue: separate", "implicit, batch: 4, streams: 1"),
+    ):
+        text = text.replace(old, new)
+    (tmp_path / "network.yaml").write_text(text)
+    monkeypatch.setattr(fake_cupy, "_sgemm", sgemm_windows)
+    asked, choose = set[str](), tiles.Tiles.choose
+
+    def noted(self: tiles.Tiles, *sizes: int, kind: Kind = "plain") -> Tile:
+        asked.add(kind)
+        return choose(self, *sizes, kind=kind)
+
+    monkeypatch.setattr(tiles.Tiles, "choose", noted)
+    found, _ = tuned(load_config(tmp_path / "network.yaml"), monkeypatch, Device())
+    kinds = [(one.product.kind, one.product.depth) for one in found.products]
+    assert kinds == [("ids", 80), ("ids", 48), ("experts", 20), ("windows", 80), ("windows", 48)]
+    assert asked == {"ids", "experts", "windows"}
 
 
 def test_a_plan_without_tiles_has_a_batch_and_streams(

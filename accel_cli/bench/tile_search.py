@@ -32,7 +32,11 @@ _SHAPES, _STEPS = (
     0.85,
 )  # of the time for a product: until then shapes, then steps and stages; then the best
 _FINALISTS = 3  # whose other steps and stages are tried
-_KINDS: dict[Epilogue, Kind] = {Epilogue.GETMAX: "windows", Epilogue.EXPERTS: "experts"}
+_KINDS: dict[tuple[Rows, Epilogue], Kind] = {
+    (Rows.WINDOWS, Epilogue.GETMAX): "windows",
+    (Rows.IDS, Epilogue.GETMAX): "ids",
+    (Rows.MATRIX, Epilogue.EXPERTS): "experts",
+}
 
 
 class Compiler(Protocol):
@@ -207,8 +211,8 @@ class Trial:
 
 def product_of(launch: Launch, arguments: tuple[Any, ...]) -> Product:
     """What a launch of sgemm multiplies."""
-    named, epilogue = _named(arguments), dict(launch.defines)["EPILOGUE"]
-    kind = _KINDS.get(Epilogue(epilogue), "plain")
+    named, constants = _named(arguments), dict(launch.defines)
+    kind = _KINDS.get((Rows(constants["ROWS"]), Epilogue(constants["EPILOGUE"])), "plain")
     return Product(int(named["rows"]), int(named["columns"]), int(named["depth"]), launch.grid[2], kind)
 
 

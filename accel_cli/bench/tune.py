@@ -5,13 +5,13 @@ from __future__ import annotations
 import faulthandler
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
 import numpy as np
 
-from accel_cli.batches import TokenBatch
+from accel_cli.batches import Batch, TokenBatch
 from accel_cli.bench import measure
 from accel_cli.bench.ahead import CompileAhead
 from accel_cli.bench.check import Truth, truth
@@ -130,27 +130,38 @@ class _Job:
         return best, plan
 
     def tiles(self, plan: Plan, compiler: Compiler, end: float, keep: Callable[[Winner], None]) -> TileSearch:
-        """Meet every product of one batch, then search tiles for each, all on one stream and in turn."""
+        """Meet every product of one batch, then search tiles for each, all on one stream and in turn.
+
+        The batch comes as ids, and where sentences are of one length as embeddings too.
+        """
         quiet = replace(plan, streams=1, allocation="once", order="in_turn", launch="stream")
-        batch = self._batches(plan.batch)[0]
+        both = self._spec.length is not None and plan.convolution != "folded"
         with cupy().cuda.Device(self.device.index), translated("tuning"):
             search = TileSearch(Launcher(self.device), self.device, compiler, self._tell, keep)
-            layers = Layers(self._spec, self._weights, quiet, Tiles(self.device), search, embeddings=False)
+            layers = Layers(self._spec, self._weights, quiet, Tiles(self.device), search, embeddings=both)
             cupy().cuda.get_current_stream().synchronize()
-            room = Room.of(self._spec, plan.batch, embeddings=False)
+            room = Room.of(self._spec, plan.batch, embeddings=both)
             slot = Slot(self._spec, layers, quiet, room)
-            part = batch.rows(0, int(np.searchsorted(batch.offsets, room.tokens, side="right")) - 1)
-            checked = slot.start(part).fetch().logits[: len(self._truth)]
-            self._truth.error("the plan with the tiles in use", checked, plan.precision)
-            self._tell(f"{len(search.products)} products of {len(part)} sentences")
+            tokens = self._batches(plan.batch)[0]
+            tokens = tokens.rows(0, int(np.searchsorted(tokens.offsets, room.tokens, side="right")) - 1)
+            batches: list[Batch] = [tokens]
+            if both:
+                batches.append(tokens.embedded(self._weights.embedding))
+            self._run(slot, batches, "the plan with the tiles in use")
+            self._tell(f"{len(search.products)} products of {len(tokens)} sentences")
             search.begin(max(0.0, end - time.monotonic()))
-            logits = slot.start(part).fetch().logits[: len(self._truth)]
-            self._truth.error("the plan with other tiles", logits, plan.precision)
+            self._run(slot, batches, "the plan with other tiles")
         if missed := len(search.products) - len(search.found):
             self._tell(
                 f"no time was left for {missed} of {len(search.products)} products; give more --seconds"
             )
         return search
+
+    def _run(self, slot: Slot, batches: Iterable[Batch], what: str) -> None:
+        """Classify batches that begin with the checked sentences; AccelError if their logits are wrong."""
+        for batch in batches:
+            logits = slot.start(batch).fetch().logits[: len(self._truth)]
+            self._truth.error(what, logits, self._plan.precision)
 
     def _rate(self, plan: Plan) -> float:
         """Sentences a second of a plan, checked before; 0 if the device has no room for it."""

@@ -240,7 +240,7 @@ class Implicit:
                 with branches.branch(number):
                     found = lists[number].fill(run, part, width)
                     shape = len(found[0]), spec.filters, width * spec.embedding
-                    tile = self._products.tiles.choose(*shape, kind="windows")
+                    tile = self._products.tiles.choose(*shape, kind="ids" if gathered else "windows")
                     rest = (*found, layer.weight, layer.bias, features, column)
                     if gathered:
                         sgemm_ids(run, part.ids, table, *rest, tile=tile)

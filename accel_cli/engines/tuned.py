@@ -29,9 +29,10 @@ _HEAD = """\
 """
 
 
-# What a product's kernel does beside multiplying: little; it finds windows of words and takes maxima; it
-# weighs experts. The fastest tile for one need not be so for another.
-Kind: TypeAlias = Literal["plain", "windows", "experts"]
+# What a product's kernel does beside multiplying: little; it finds windows of embedded words and takes
+# maxima; so too, gathering the words by their ids; it weighs experts. The fastest tile for one need not be so
+# for another: words that recur lie in a cache, embeddings come from memory.
+Kind: TypeAlias = Literal["plain", "windows", "ids", "experts"]
 
 
 @dataclass(frozen=True)
