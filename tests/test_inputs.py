@@ -106,6 +106,9 @@ def test_a_folder_without_a_file_to_read(folder: Path) -> None:
     (folder / "other").mkdir()
     (folder / "other" / "notes.md").write_text("x")
     with pytest.raises(
-        InputError, match=r"other holds no file that accel reads by its name, but 1 others; names end"
+        InputError, match=r"other holds no file that accel reads by its name, but 1 other; names end"
     ):
+        expanded(["other"])
+    (folder / "other" / "notes.md").unlink()
+    with pytest.raises(InputError, match=r"^other holds no file to read; check its name$"):
         expanded(["other"])

@@ -48,9 +48,7 @@ def test_missing_empty_and_folder(accel_here: Accel, tmp_path: Path) -> None:
     refused(
         accel_here("run", "--input", missing), 1, f"cannot read {missing}: No such file or directory; check"
     )
-    refused(
-        accel_here("run", "--input", tmp_path), 1, f"{tmp_path} holds no file that accel reads by its name"
-    )
+    refused(accel_here("run", "--input", tmp_path), 1, f"{tmp_path} holds no file to read; check its name")
     refused(accel_here("run", "--input", ""), 2, "the name of an input is empty; name a file, or - for stdin")
     (tmp_path / "empty.txt").write_bytes(b"")
     result = accel_here("run", "--input", tmp_path / "empty.txt")

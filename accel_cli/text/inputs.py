@@ -59,9 +59,12 @@ def _matching(pattern: str, found: list[str]) -> list[str]:
 def _readable(folder: str, names: list[str]) -> list[str]:
     """The files to read of those below a folder, which are named from there."""
     found = sorted(name for name in names if read_in_folders(name) and not _hidden(name))
+    if not names:
+        raise InputError(f"{folder} holds no file to read; check its name")
     if not found:
+        others = f"{len(names)} other{'s' * (len(names) > 1)}"
         raise InputError(
-            f"{folder} holds no file that accel reads by its name, but {len(names)} others; names end in"
+            f"{folder} holds no file that accel reads by its name, but {others}; names end in"
             f" {', '.join(FOLDER_SUFFIXES)}, or these and .gz or .zst; name other files one by one"
         )
     return [os.path.join(folder, name) for name in found]
