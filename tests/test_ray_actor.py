@@ -21,14 +21,15 @@ from accel_cli.errors import AccelWarning
 from accel_cli.model.config import Config
 from accel_cli.shards.folder import OutputFolder
 from accel_cli.shards.job import Job
+from accel_cli.shards.part import HIDDEN
 from accel_cli.shards.ray_actor import Failed, Unfit, Written
 from accel_cli.shards.shard import Shard
 from accel_cli.shards.tries import Tries
 from accel_cli.shards.worker import Draft, ShardWorker
 
 
-class Exited(Exception):
-    """os._exit was called."""
+class Exited(BaseException):
+    """os._exit was called, which nothing heeds."""
 
 
 @pytest.fixture
@@ -120,6 +121,24 @@ def test_a_bad_record_costs_its_shard_alone(job: Job, shards: list[Shard]) -> No
     assert not found.hopeless
     assert "UTF-8" in found.reason
     assert isinstance(asked(one, shards[2]), Written)
+
+
+def test_a_part_that_cannot_be_written_is_no_fault_of_its_shard(
+    job: Job, shards: list[Shard], tmp_path: Path
+) -> None:
+    """When it is begun, when it is finished, and when not even a try can be counted."""
+    one, here = actor(job), f"on {socket.gethostname()}: "
+    (job.output / "part-000000.tsv").mkdir()
+    (job.output / HIDDEN / "part-000002.json").mkdir()
+    remedy = "is a folder; move it away, then go on with --resume"
+    assert asked(one, shards[0]) == Unfit(f"{here}{job.output}/part-000000.tsv {remedy}")
+    assert asked(one, shards[2]) == Unfit(f"{here}{job.output}/{HIDDEN}/part-000002.json {remedy}")
+    assert not list(job.output.glob(".part-*"))
+    job.output.rename(tmp_path / "away")
+    reason = (
+        f"cannot write {job.output}/{HIDDEN}: No such file or directory; mend that, then go on with --resume"
+    )
+    assert asked(one, shards[1]) == Unfit(here + reason)
 
 
 def test_what_was_not_foreseen_ends_the_process_before_its_next_shard(

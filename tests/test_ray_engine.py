@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from conftest import ours
 from ray_work import actor, asked, job_in, shards_in
 
 from accel_cli.commands import cli
@@ -24,6 +25,7 @@ from accel_cli.shards.ray_engine import run_on_ray, slots_of
 from accel_cli.shards.ray_pool import cause
 from accel_cli.shards.shard import Shard
 from accel_cli.shards.tally import Tally
+from accel_cli.shards.tries import Tries
 
 
 @pytest.fixture
@@ -87,6 +89,36 @@ class TestRound:
         once = ray_engine._Round(job, Tally(), lambda some: [(some[0], Unfit("no model"))])
         with pytest.raises(RayError, match="no model"):
             once.run(shards, last=False)
+
+    def test_a_part_that_cannot_be_written_ends_the_run(
+        self, job: Job, shards: list[Shard], recwarn: pytest.WarningsRecorder
+    ) -> None:
+        (job.output / "part-000000.tsv").mkdir()
+        one, tally = actor(job), Tally()
+        once = ray_engine._Round(job, tally, lambda some: ((shard, asked(one, shard)) for shard in some))
+        with pytest.raises(
+            RayError, match=rf"^on {socket.gethostname()}: .*part-000000.tsv is a folder; move"
+        ):
+            once.run(shards, last=False)
+        assert not ours(recwarn)
+        assert tally.written == {}
+        assert tally.failures == []
+
+    def test_a_shard_whose_worker_died_is_told_once(
+        self, job: Job, shards: list[Shard], recwarn: pytest.WarningsRecorder
+    ) -> None:
+        """Not those that waited behind it, nor one that has had enough of workers."""
+        tally = Tally()
+        for number in (0, 2, 2):
+            assert Tries(job.output, number).begin()
+        for shard in (*shards, *shards):
+            ray_engine._lost(job, tally, shard)
+        assert ours(recwarn) == [f"{shards[0]} failed (its worker died); it is tried once more"]
+
+    def test_a_folder_that_is_gone_is_not_waited_for(self, job: Job, shards: list[Shard]) -> None:
+        job.output.rename(f"{job.output}.away")
+        with pytest.raises(OutputError, match="out: No such file or directory; mend that, then go on with"):
+            ray_engine._see(job.output / "part-000000.tsv")
 
     def test_a_part_that_cannot_be_seen_from_here(
         self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch

@@ -57,6 +57,7 @@ class Ray:
         self.calls: list[Call] = []
         self.most: Counter[int] = Counter()
         self.silent: set[int] = set()
+        self.lost: list[Shard] = []
         self._answer, self._turn = answer, 0
         self._told: list[Future[Any]] = []
         self.put = self._told.append
@@ -97,7 +98,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
 
     def make(ray: Ray, size: int) -> Pool:
         monkeypatch.setattr(ray_pool, "SimpleQueue", lambda: ray)
-        return Pool(ray, ray.begin, size)
+        return Pool(ray, ray.begin, size, ray.lost.append)
 
     return make
 
@@ -138,6 +139,7 @@ def test_what_a_dead_actor_had_goes_to_the_others(made: Made) -> None:
     ray = Ray(answer)
     assert numbers(made(ray, 2)) == list(range(20))
     assert len(ray.actors) == 3, "it is replaced once, though it had two shards"
+    assert len(ray.lost) == len(set(ray.lost)) == ray.most[0]
 
 
 def test_a_place_that_nobody_comes_to_holds_nothing_up(made: Made) -> None:

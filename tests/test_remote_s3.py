@@ -90,7 +90,7 @@ def test_patterns_and_folders(store: Any) -> None:
     assert expanded(["s3://data/names/missing.txt"]) == ["s3://data/names/missing.txt"]
     with pytest.raises(InputError, match=r"no file matches s3://data/names/\*\.none; check the pattern"):
         expanded(["s3://data/names/*.none"])
-    with pytest.raises(InputError, match=r"s3://data/nothing/ holds no file that accel reads by its name"):
+    with pytest.raises(InputError, match=r"s3://data/nothing/ holds no file to read; check its name"):
         expanded(["s3://data/nothing/"])
 
 

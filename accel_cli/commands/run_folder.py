@@ -65,7 +65,7 @@ def run_folder(job: Job, sources: Sequence[Source], device: str, sharding: Shard
             run = partial(run_locally, job, left, devices, lock=folder.lock)
         else:
             run = partial(_on_ray, cluster, job, left, device)
-        written = _watched(run, left, parts, len(before)) if left else {}
+        written = _watched(run, left, parts, shards) if left else {}
         found = replace(total(before | written), seconds=time.perf_counter() - begin)
         report(found, sum(summary.sentences for summary in before.values()))
         _check_unchanged(manifest, sources)
@@ -133,10 +133,10 @@ def _begun(
 
 
 def _watched(
-    run: Callable[[Tally], None], shards: Sequence[Shard], parts: Parts, before: int
+    run: Callable[[Tally], None], left: Sequence[Shard], parts: Parts, shards: Sequence[Shard]
 ) -> dict[int, Summary]:
-    """Run shards below a progress bar; say how to go on if that is cut short."""
-    read = _Read(shards)
+    """Run what is left of shards below a progress bar; say how to go on if that is cut short."""
+    read = _Read(left)
     with Progress([read], io.BytesIO()) as progress:
 
         def show(sentences: int, done: int) -> None:
@@ -149,11 +149,8 @@ def _watched(
             tally.check()
         except (KeyboardInterrupt, SystemExit, AccelError) as error:
             progress.stop()
-            there = before + len(whole(parts, shards))
-            say(
-                f"stopped early; {there} of {before + len(shards)} parts in {parts.folder} are whole;"
-                f" {_remedy(error)}"
-            )
+            there = f"{len(whole(parts, shards))} of {len(shards)} parts in {parts.folder}"
+            say(f"stopped early; {there} are whole; {_remedy(error)}")
             raise
     return tally.written
 

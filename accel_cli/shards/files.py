@@ -11,15 +11,18 @@ from pathlib import Path
 from accel_cli.errors import OutputError
 from accel_cli.text.writers import beside
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "make it writable"),
+}
 
 
 @contextmanager
 def replaced(path: Path) -> Iterator[str]:
     """A temporary file that takes the place of `path` if all went well; a link there goes at once."""
-    if path.is_symlink():
+    if os.path.islink(path):  # unlike methods of Path, these raise nothing
         remove(path)  # what it leads to is not of this folder
-    if path.is_dir():
+    if os.path.isdir(path):
         raise OutputError(f"{path} is a folder; move it away, then go on with --resume")
     try:
         with beside(str(path), overwrite=True) as temporary:
@@ -66,5 +69,5 @@ def sync(folder: Path) -> None:
 
 
 def _cannot_write(path: Path, error: OSError) -> OutputError:
-    remedy = "free some space" if error.errno in _FULL else "mend that"
+    remedy = _REMEDIES.get(error.errno or 0, "mend that")
     return OutputError(f"cannot write {path}: {error.strerror or error}; {remedy}, then go on with --resume")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from accel_cli.errors import OutputError
 from accel_cli.pipeline import Summary
-from accel_cli.shards.files import remove, sync
+from accel_cli.shards.files import remove, sync, writing
 from accel_cli.shards.lock import Lock
 from accel_cli.shards.manifest import Manifest
 from accel_cli.shards.part import HIDDEN, Parts
@@ -86,8 +86,9 @@ class OutputFolder:
     def _clean(self) -> None:
         """Remove what writers left that were killed. Raises OutputError."""
         for folder in (self.path, self.path / HIDDEN):
-            for left in folder.glob(".part-[0-9]*.*-*"):
-                remove(left)
+            with writing(folder):
+                for left in folder.glob(".part-[0-9]*.*-*"):
+                    remove(left)
 
 
 def whole(parts: Parts, shards: Sequence[Shard]) -> dict[int, Summary]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from accel_cli.engines.planner import cores
-from accel_cli.errors import AccelError, AccelWarning, DeviceError
+from accel_cli.errors import AccelError, DeviceError
 from accel_cli.shards.child import Failed, Finished, Loaded, Progressed, Written
 from accel_cli.shards.job import Job
 from accel_cli.shards.lock import Lock
@@ -177,6 +176,5 @@ class _Pool:
         if failed.failed_at is not None:
             self._tally.failed(failed.shard, reason)
             return
-        warnings.warn(f"{failed.shard} failed ({reason}); it is tried once more", AccelWarning, stacklevel=2)
-        self._tally.progress(failed.shard, 0, 0)
+        self._tally.retried(failed.shard, reason)
         self._retries.append(_Task(failed.shard, place))

@@ -23,6 +23,8 @@ from accel_cli.shards.shard import Shard
 from accel_cli.shards.tries import Tries
 from accel_cli.shards.worker import Draft, ShardWorker
 
+DIED = "its worker died"  # the reason, where no more is known
+
 
 @dataclass(frozen=True)
 class Written:
@@ -50,7 +52,7 @@ class Failed:
 
 @dataclass(frozen=True)
 class Unfit:
-    """No shard can be done here, whichever it is."""
+    """No shard can be done here, whichever it is; the reason names the node."""
 
     reason: str
 
@@ -90,6 +92,15 @@ class ShardActor:
 
     def run(self, shard: Shard) -> Outcome:
         """Do a shard. From another thread the next one may be classified while the part is synced."""
+        try:
+            return self._done(shard)
+        except OutputError as error:  # which is no fault of the shard
+            return _unfit(error)
+        except Exception as error:
+            return Failed(_said(error))
+
+    def _done(self, shard: Shard) -> Outcome:
+        """What becomes of a shard. Raises OutputError if its part cannot be written."""
         parts = Parts(self._job.output, self._job.layout, self._job.config.model.labels)
         done = parts.summary(shard.number)
         if done is not None:  # and a node was lost with the answer
@@ -100,10 +111,7 @@ class ShardActor:
             classified = self._classified(shard)
         if not isinstance(classified, _Classified):
             return classified
-        try:
-            summary = classified.draft.finish()
-        except Exception as error:
-            return Failed(_said(error))
+        summary = classified.draft.finish()
         return Written(
             summary, classified.read, classified.plan, classified.warned, _name(), classified.ended
         )
@@ -114,16 +122,17 @@ class ShardActor:
             try:
                 self._worker = self._worker or self._started()
             except Exception as error:
-                return Unfit(f"{_said(error)} (on {socket.gethostname()})")
+                return _unfit(error)
+            if not tries.begin():
+                return Failed(DIED, hopeless=True)
             try:
-                if not tries.begin():
-                    return Failed("its worker died", hopeless=True)
                 draft = self._worker.write(shard, lambda sentences, done: read.append(done))
                 ended = time.perf_counter()
-            except (InputError, OutputError, OSError) as error:
-                return Failed(_said(error), tries.spent)
+            except OutputError:
+                raise
             except Exception as error:
-                self._spoiled = True  # a device that has failed once fails in this process for ever
+                # a device that has failed once fails in this process for ever
+                self._spoiled = not isinstance(error, InputError)
                 return Failed(_said(error), tries.spent)
         with suppress(OSError):
             tries.forget()  # a part being synced has no share in it if the next shard kills its process
@@ -163,6 +172,10 @@ class ShardActor:
 def _name() -> str:
     """This actor, apart from all others and from its successor."""
     return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _unfit(error: Exception) -> Unfit:
+    return Unfit(f"on {socket.gethostname()}: {_said(error)}")
 
 
 def _said(error: Exception) -> str:

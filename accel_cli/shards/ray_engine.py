@@ -13,13 +13,15 @@ from typing import Any
 
 from accel_cli import __version__
 from accel_cli.errors import AccelWarning, DeviceError, OutputError, UsageError
+from accel_cli.shards.files import sync
 from accel_cli.shards.job import Job
 from accel_cli.shards.part import Parts
-from accel_cli.shards.ray_actor import Failed, Outcome, ShardActor, Unfit, Written
+from accel_cli.shards.ray_actor import DIED, Failed, Outcome, ShardActor, Unfit, Written
 from accel_cli.shards.ray_cluster import Cluster, RayError
 from accel_cli.shards.ray_pool import Pool
 from accel_cli.shards.shard import Shard
 from accel_cli.shards.tally import Tally
+from accel_cli.shards.tries import Tries
 
 _PATIENCE = 60.0  # seconds until a part that another node wrote is seen here (file systems of networks cache)
 
@@ -59,7 +61,8 @@ def run_on_ray(job: Job, shards: Sequence[Shard], device: str, cluster: Cluster,
 
     All nodes must see the inputs, the model's files and the output folder by the same absolute paths. A
     shard that fails, or whose worker dies, is tried once more after the rest; if that fails too, the tally
-    has it. Raises RayError, UsageError, DeviceError; OutputError for an output folder that is not shared.
+    has it. Raises RayError, also where a part cannot be written, UsageError, DeviceError; OutputError for an
+    output folder that is not shared.
     """
     job = replace(job, output=job.output.absolute())
     ray = cluster.ray
@@ -67,7 +70,7 @@ def run_on_ray(job: Job, shards: Sequence[Shard], device: str, cluster: Cluster,
     # an actor that dies is replaced by the pool: Ray would keep its shards for its successor alone
     actor = ray.remote(ShardActor).options(scheduling_strategy="SPREAD", max_concurrency=2, **slots.request)
     begin = partial(actor.remote, job, slots.device, slots.resource, __version__)
-    pool = Pool(ray, begin, min(slots.count, len(shards)))
+    pool = Pool(ray, begin, min(slots.count, len(shards)), partial(_lost, job, tally))
     try:
         once = _Round(job, tally, pool.outcomes)
         once.run(once.run(map(_absolute, shards), last=False), last=True)
@@ -97,7 +100,7 @@ class _Round:
                 if last or outcome.hopeless:
                     self._tally.failed(shard, outcome.reason)
                 else:
-                    _warn(f"{shard} failed ({outcome.reason}); it is tried once more")
+                    self._tally.retried(shard, outcome.reason)
                     again.append(shard)
                 continue
             self._take(shard, outcome)
@@ -111,9 +114,15 @@ class _Round:
         for message in written.warned:
             if message not in self._warned:  # every actor has the same
                 self._warned.add(message)
-                _warn(message)
+                warnings.warn(message, AccelWarning, stacklevel=2)
         self._tally.progress(shard, written.summary.sentences, written.read)
         self._tally.finished(shard, written.summary, written.worker, written.ended)
+
+
+def _lost(job: Job, tally: Tally, shard: Shard) -> None:
+    """An actor died that had a shard."""
+    if Tries(job.output, shard.number).under_way:  # else it waited there, or was being synced
+        tally.retried(shard, DIED)
 
 
 def _absolute(shard: Shard) -> Shard:
@@ -124,14 +133,11 @@ def _absolute(shard: Shard) -> Shard:
 def _see(part: Path) -> None:
     """OutputError if a part that was written is not to be seen from here."""
     until = time.monotonic() + _PATIENCE
-    while not part.exists():
+    while not os.path.exists(part):
+        sync(part.parent)  # which fails at once if the folder is gone
         if time.monotonic() > until:
             raise OutputError(
                 f"{part} was written on another node, but is not here; name an output folder that all nodes"
                 " of the cluster share"
             )
         time.sleep(0.1)
-
-
-def _warn(message: str) -> None:
-    warnings.warn(message, AccelWarning, stacklevel=3)

@@ -29,13 +29,13 @@ class _Place:
 
 
 class Pool:
-    """`size` actors that `begin` makes. What one that dies had under way is given out again, after the rest.
+    """`size` actors that `begin` makes. What one that dies had is `lost`, and given out again after the rest.
 
     An actor has the methods `ready` and `run`, which end without an exception unless it cannot work at all.
     """
 
-    def __init__(self, ray: Any, begin: Callable[[], Any], size: int) -> None:
-        self._ray, self._begin = ray, begin
+    def __init__(self, ray: Any, begin: Callable[[], Any], size: int, lost: Callable[[Shard], None]) -> None:
+        self._ray, self._begin, self._tell = ray, begin, lost
         gone = ray.exceptions
         self._gone = (gone.RayActorError, gone.NodeDiedError, gone.WorkerCrashedError, gone.OutOfMemoryError)
         self._asked: dict[Future[Any], tuple[_Place, Shard | None]] = {}  # no shard: to be ready
@@ -57,6 +57,7 @@ class Pool:
             except self._gone as error:
                 self._lose(place, error)
                 if shard is not None:
+                    self._tell(shard)
                     waiting.append(shard)
             except self._ray.exceptions.RayError as error:
                 raise _cannot(error) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from accel_cli.errors import UsageError
 from accel_cli.text.readers import Source
 from accel_cli.text.span import Span
 from accel_cli.text.spans import spans
+from accel_cli.text.urls import is_url, shown
 
 MOST = 1_000_000  # shards of a run; their numbers have six digits, so that names sort as they do
 
@@ -37,11 +39,23 @@ class Shard:
             return self.source().size
         return None if self.kind == "parquet" else self.span.stop - self.span.start
 
+    @property
+    def place(self) -> str:
+        """The input's name in messages."""
+        return shown(self.path) if is_url(self.path) else self.path
+
     def __str__(self) -> str:
         if self.span is None or self.span.start == self.span.stop:
-            return self.path
+            return self.place
         unit = "row groups" if self.kind == "parquet" else "bytes"
-        return f"{self.path}, {unit} {self.span.start} to {self.span.stop - 1}"
+        return f"{self.place}, {unit} {self.span.start} to {self.span.stop - 1}"
+
+    def within(self, reason: str) -> str:
+        """Why it failed, for beside the shard's own name: the place is not said again."""
+        place = re.escape(self.place)
+        reason = re.sub(rf"^({re.escape(str(self))}|{place}), ", "", reason)
+        reason = re.sub(rf"^cannot read {place}:", "cannot read it:", reason)
+        return re.sub(rf"^{place}:(?=\d)", "line ", reason)
 
 
 def shards_of(sources: Iterable[Source], size: int) -> list[Shard]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from accel_cli.errors import AccelError
+from accel_cli.errors import AccelError, AccelWarning
 from accel_cli.pipeline import Summary
 from accel_cli.shards.shard import Shard
 
@@ -22,7 +23,7 @@ class Failure:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.shard} ({self.reason})"
+        return f"{self.shard} ({self.shard.within(self.reason)})"
 
 
 class Tally:
@@ -39,6 +40,7 @@ class Tally:
     ) -> None:
         self.written: dict[int, Summary] = {}
         self.failures: list[Failure] = []
+        self._retried: set[int] = set()
         self._tell: Callable[[str], None] | None = tell
         self._show = show
         self._under_way: dict[int, tuple[int, int]] = {}
@@ -65,6 +67,14 @@ class Tally:
         """A worker's part is there: since `ended` by time.perf_counter, or since now."""
         self.written[shard.number] = summary
 
+    def retried(self, shard: Shard, reason: str) -> None:
+        """A shard failed and is tried once more, which is told once."""
+        self.progress(shard, 0, 0)
+        if shard.number not in self._retried:
+            self._retried.add(shard.number)
+            told = f"{shard} failed ({shard.within(reason)}); it is tried once more"
+            warnings.warn(told, AccelWarning, stacklevel=2)
+
     def failed(self, shard: Shard, reason: str) -> None:
         """A shard failed for good."""
         self.progress(shard, 0, 0)
@@ -75,8 +85,7 @@ class Tally:
         if self.failures:
             self.failures.sort(key=lambda failure: failure.shard.number)
             raise ShardsFailed(
-                f"failed twice: {'; '.join(_some(self.failures))}; all other parts are whole: mend the cause,"
-                " then go on with --resume"
+                f"failed twice: {'; '.join(_some(self.failures))}; mend the cause, then go on with --resume"
             )
 
 

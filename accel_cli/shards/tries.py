@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from pathlib import Path
 
+from accel_cli.shards.files import writing
 from accel_cli.shards.part import HIDDEN
 
 MOST = 2  # tries of a shard
@@ -17,19 +20,22 @@ class Tries:
         self._marks = [folder / HIDDEN / f".part-{number:06d}.tries-{count}" for count in range(MOST)]
 
     def begin(self) -> bool:
-        """Count one more; False if there were enough. Raises OSError if nothing can be written there."""
+        """Count one more; False if there were enough. Raises OutputError."""
         for mark in self._marks:
-            try:
+            with writing(mark.parent), suppress(FileExistsError):
                 mark.open("x").close()
                 return True
-            except FileExistsError:
-                continue
         return False
 
     @property
     def spent(self) -> bool:
         """Whether there were enough."""
-        return all(mark.exists() for mark in self._marks)
+        return all(map(os.path.exists, self._marks))
+
+    @property
+    def under_way(self) -> bool:
+        """Whether there was one that did not come to its end, and may be another."""
+        return any(map(os.path.exists, self._marks)) and not self.spent
 
     def forget(self) -> None:
         """The shard is done."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,8 +32,11 @@ class Draft:
 
     def finish(self) -> Summary:
         """Sync the part and give it its name, from any thread; once. Raises OutputError."""
+        number = self._shard.number
         with self._naming:
-            self._parts.keep_counts(self._shard.number, self._summary, os.path.getsize(self._temporary))
+            with writing(self._parts.path(number)):
+                size = os.path.getsize(self._temporary)
+            self._parts.keep_counts(number, self._summary, size)
         folder = self._parts.folder
         sync(folder / HIDDEN)
         sync(folder)
@@ -62,7 +65,7 @@ class ShardWorker:
         source, path = shard.source(self._job.kept), self._parts.path(shard.number)
         with ExitStack() as stack:
             temporary = stack.enter_context(replaced(path))
-            with open(temporary, "wb", buffering=0) as file:
+            with opened(temporary, path) as file:
                 pipeline = Pipeline(
                     self._classifier,
                     self._job.formatter([source]),
@@ -82,6 +85,18 @@ class ShardWorker:
 
     def __exit__(self, *failure: object) -> None:
         self.close()
+
+
+@contextmanager
+def opened(temporary: str, part: Path) -> Iterator[io.FileIO]:
+    """The file of a part's rows. What fails inside is not the file's."""
+    with writing(part):
+        file = io.FileIO(temporary, "w")
+    try:
+        yield file
+    finally:
+        with writing(part):  # a file system of a network tells late that it is full
+            file.close()
 
 
 def _write(file: io.FileIO, rows: bytes, part: Path) -> None:

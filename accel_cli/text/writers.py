@@ -80,7 +80,8 @@ def beside(path: str, overwrite: bool) -> Iterator[str]:
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}; name another file") from error
     finally:
-        Path(temporary).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where that fails, what failed before says more
+            Path(temporary).unlink()
 
 
 def write_all(file: io.FileIO, rows: bytes) -> None:

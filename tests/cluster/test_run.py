@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,11 +108,14 @@ class TestLosses:
     ) -> None:
         process = begin(tiny_path, nodes, *_cut(text, tmp_path / "out"))
         until(lambda: len(parts(tmp_path / "out")) > 3)
+        until(lambda: len(waiting(held)) == 2)  # each is at work on a shard
         kill(nodes.workers()[0])
         held.unlink()
         code, said = finish(process)
         assert code == 0, said
         assert rows(tmp_path / "out") == expected
+        assert said.count("it is tried once more") == 1
+        assert "failed (its worker died); it is tried once more" in said
 
     def test_the_driver(
         self, nodes: Nodes, text: Path, held: Path, expected: bytes, tiny_path: Path, tmp_path: Path
@@ -160,11 +164,28 @@ class TestFailures:
         assert code == 1
         assert len(parts(folder)) == len(shards) - 1
         assert f"{len(shards) - 1} of {len(shards)} parts in {folder} are whole" in said
-        assert f"Error: failed twice: {broken} (" in said
+        assert f"Error: failed twice: {broken} (line " in said
         again = ("--resume", "--on-error", "replace")
         code, said = finish(begin(tiny_path, nodes, *line, *again))
         assert code == 0, said
         assert rows(folder).count(b"\n") == 2001
+
+    def test_a_part_that_cannot_be_written_ends_the_run(
+        self, nodes: Nodes, text: Path, held: Path, tiny_path: Path, tmp_path: Path
+    ) -> None:
+        folder = tmp_path / "out"
+        process = begin(tiny_path, nodes, *_cut(text, folder))
+        until(lambda: len(waiting(held)) == 2)
+        (folder / "part-000023.tsv").mkdir()
+        held.unlink()
+        code, said = finish(process)
+        assert code == 1
+        there = [part for part in parts(folder) if part.is_file()]
+        assert f"stopped early; {len(there)} of {SHARDS} parts in {folder} are whole" in said
+        assert re.search(r"^Error: on \S+: .*/part-000023.tsv is a folder; move it away", said, re.MULTILINE)
+        assert "it is tried once more" not in said
+        until(lambda: not nodes.workers())
+        assert not list(folder.rglob(".part-*"))
 
     def test_a_shard_that_kills_every_worker_is_named_and_the_rest_is_done(
         self, nodes: Nodes, tiny_path: Path, tmp_path: Path

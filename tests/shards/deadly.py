@@ -1,4 +1,4 @@
-"""A shard that kills its workers; what they import need not import pytest."""
+"""Shards that kill their workers or take the output away; what they import need not import pytest."""
 
 from __future__ import annotations
 
@@ -27,4 +27,20 @@ class Deadly(Shard):
                 yield chunk
 
         source.chunks = dying  # type: ignore[method-assign]
+        return source
+
+
+class Thief(Shard):
+    """When its rows are begun, the folder goes away that the file beside its input names."""
+
+    def source(self, kept: Sequence[str] = ()) -> Source:
+        source = super().source(kept)
+        chunks = source.chunks
+
+        def stealing(*arguments: Any) -> Iterator[Any]:
+            output = Path(f"{self.path}.output").read_text()
+            os.rename(output, f"{output}.away")
+            yield from chunks(*arguments)
+
+        source.chunks = stealing  # type: ignore[method-assign]
         return source

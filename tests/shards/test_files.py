@@ -44,6 +44,26 @@ def test_a_folder_that_cannot_be_synced(tmp_path: Path, monkeypatch: pytest.Monk
         sync(tmp_path)
 
 
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_a_folder_that_is_read_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    monkeypatch.setattr(os, "replace", refuse(code))
+    with pytest.raises(OutputError, match="make it writable, then go on with --resume"):
+        replace_text(tmp_path / "part", "rows")
+
+
+def test_what_failed_first_is_said_if_its_file_cannot_be_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "unlink", refuse(errno.EACCES))
+    with pytest.raises(OutputError, match=r"^the first$"), replaced(tmp_path / "part"):
+        raise OutputError("the first")
+
+
+def test_a_place_that_cannot_be_looked_at(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="File name too long; mend that, then go on with --resume"):
+        replace_text(tmp_path / ("x" * 300), "rows")
+
+
 def test_a_link_is_replaced_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     for target in ("mine", "nowhere", "."):

@@ -13,23 +13,24 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import ROOT, clean_environment, command, needs_gpu, no_signal_ignored
+from conftest import ROOT, clean_environment, command, needs_gpu, no_signal_ignored, ours
 from disks import mounted
 
 from accel_cli.errors import AccelWarning, OutputError
 from accel_cli.shards import lock
 from accel_cli.shards.folder import OutputFolder
 from accel_cli.shards.job import Job
-from accel_cli.shards.local import run_locally
+from accel_cli.shards.local import run_here, run_locally
 from accel_cli.shards.part import HIDDEN
 from accel_cli.shards.processes import run_processes
 from accel_cli.shards.shard import Shard, shards_of
 from accel_cli.shards.tally import Tally
 from accel_cli.text.readers import Source
 from shards.conftest import Here
-from shards.deadly import Deadly
+from shards.deadly import Deadly, Thief
 
 Start = Callable[..., "subprocess.Popen[bytes]"]
 LINES = 12_000
@@ -147,6 +148,21 @@ def test_a_part_that_cannot_be_finished_ends_the_run(
         run_locally(job, uneven(tmp_path, 0), ["cpu"] * workers, tally, folder.lock)
     assert 0 not in tally.written
     assert not (folder.path / "part-000000.tsv").exists()
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("run", [run_here, run_processes])
+def test_a_folder_that_goes_away_ends_the_run(
+    job: Job, folder: OutputFolder, tmp_path: Path, run: Any, recwarn: pytest.WarningsRecorder
+) -> None:
+    """The shard under way is not to blame, and not tried again."""
+    thief, tally = Thief(**vars(uneven(tmp_path, 0)[1])), Tally()
+    (tmp_path / "b.txt.output").write_text(str(folder.path))
+    how = ("cpu", tally) if run is run_here else (["cpu"], tally, folder.lock)
+    with pytest.raises(OutputError, match=r"^cannot write .*: No such file or directory; mend that, then go"):
+        run(job, [thief], *how)
+    assert tally.failures == []
+    assert not ours(recwarn)
     assert multiprocessing.active_children() == []
 
 

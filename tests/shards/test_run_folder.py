@@ -6,7 +6,7 @@ import gzip
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +208,49 @@ def test_a_folder_in_the_place_of_a_part(
     assert "stopped early; 3 of 4 parts" in capsys.readouterr().err
     with pytest.raises(OutputError, match=r"cannot remove .*part-000001.tsv: .*; move it away, or name"):
         run_into("--input", lines, "--overwrite")
+
+
+def test_parts_are_counted_when_a_run_is_cut_short(
+    run_into: Here,
+    lines: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of those that were there when it began, one has gone since."""
+    run_into("--input", lines, "--shard-size", "300")
+    (tmp_path / "out" / "part-000003.tsv").unlink()
+
+    def fail(*arguments: Any) -> None:
+        (tmp_path / "out" / "part-000000.tsv").unlink()
+        raise OutputError("no room")
+
+    monkeypatch.setattr(ShardWorker, "write", fail)
+    with pytest.raises(OutputError, match="no room"):
+        run_into("--input", lines, "--resume")
+    assert "stopped early; 2 of 4 parts" in capsys.readouterr().err
+
+
+def test_a_folder_that_cannot_be_looked_through(
+    run_into: Here, lines: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What failed before that is said."""
+
+    def refuse(*arguments: Any) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied")
+
+    def fail(*arguments: Any) -> None:
+        monkeypatch.setattr(Path, "glob", refuse)
+        raise OutputError("no room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ShardWorker, "write", fail)
+        with pytest.raises(OutputError, match="no room"):
+            run_into("--input", lines)
+    with pytest.raises(
+        OutputError, match="out: Permission denied; make it writable, then go on with --resume"
+    ):
+        run_into("--input", lines, "--resume")
 
 
 def test_an_input_that_is_broken_but_no_record_of_it(

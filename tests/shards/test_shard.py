@@ -30,6 +30,31 @@ def test_in_the_order_of_the_inputs(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "span", "place"),
+    [
+        ("text", None, "line 3"),
+        ("text", Span(0, 9), "line 3"),
+        ("text", Span(9, 20), "line 3 there"),
+        ("csv", None, "record 3"),
+        ("parquet", Span(1, 2), "record 3 there"),
+    ],
+)
+def test_why_it_failed_beside_its_name(tmp_path: Path, kind: str, span: Span | None, place: str) -> None:
+    path = tmp_path / "a (1).x"
+    path.touch()
+    shard = Shard(0, str(path), kind, None, span)
+    assert shard.within(f"{shard.source().at(3)}: bad") == f"{place}: bad"
+    assert shard.within(f"cannot read {path}: bad") == "cannot read it: bad"
+    assert shard.within(f"{path}x: bad") == f"{path}x: bad"
+
+
+def test_secrets_of_a_url_are_not_named() -> None:
+    shard = Shard(0, "https://me:mine@host/a.txt?key=mine", "text", None, Span(5, 9))
+    assert str(shard) == "https://host/a.txt, bytes 5 to 8"
+    assert shard.within("https://host/a.txt, bytes 5 to 8, line 3 there: bad") == "line 3 there: bad"
+
+
 def test_sizes(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"text\nx\n")
     sizes = [Shard(0, "a.txt", "text", None, Span(5, 9)).size, Shard(1, str(tmp_path / "a.csv"), "csv").size]

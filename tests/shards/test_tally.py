@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from conftest import ours
 
 from accel_cli.shards.shard import Shard
 from accel_cli.shards.tally import ShardsFailed, Tally
@@ -37,8 +38,8 @@ def test_failures_are_named_in_order() -> None:
     with pytest.raises(ShardsFailed) as caught:
         tally.check()
     assert str(caught.value) == (
-        "failed twice: a.txt, bytes 10 to 19 (lost); a.txt, bytes 40 to 49 (killed); all other parts are"
-        " whole: mend the cause, then go on with --resume"
+        "failed twice: a.txt, bytes 10 to 19 (lost); a.txt, bytes 40 to 49 (killed); mend the cause, then go"
+        " on with --resume"
     )
 
 
@@ -46,5 +47,19 @@ def test_many_failures_are_not_all_named() -> None:
     tally = Tally()
     for shard in SHARDS:
         tally.failed(shard, "why")
-    with pytest.raises(ShardsFailed, match=r"bytes 40 to 49 \(why\); and 4 more; all other parts"):
+    with pytest.raises(ShardsFailed, match=r"bytes 40 to 49 \(why\); and 4 more; mend the cause"):
+        tally.check()
+
+
+def test_a_retry_is_told_once_and_the_place_of_its_record_too(recwarn: pytest.WarningsRecorder) -> None:
+    tally = Tally()
+    tally.retried(SHARDS[1], f"{SHARDS[1]}, line 3 there: not valid JSON")
+    tally.retried(SHARDS[1], "its worker died")
+    tally.retried(SHARDS[2], "its worker died")
+    assert ours(recwarn) == [
+        "a.txt, bytes 10 to 19 failed (line 3 there: not valid JSON); it is tried once more",
+        "a.txt, bytes 20 to 29 failed (its worker died); it is tried once more",
+    ]
+    tally.failed(SHARDS[1], f"{SHARDS[1]}, line 3 there: not valid JSON")
+    with pytest.raises(ShardsFailed, match=r"^failed twice: a.txt, bytes 10 to 19 \(line 3 there: not valid"):
         tally.check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,7 @@ from accel_cli.shards.folder import OutputFolder
 from accel_cli.shards.job import Job
 from accel_cli.shards.part import HIDDEN, Parts
 from accel_cli.shards.shard import Shard, shards_of
-from accel_cli.shards.worker import ShardWorker
+from accel_cli.shards.worker import ShardWorker, opened
 from accel_cli.text.readers import Source
 
 
@@ -84,6 +85,29 @@ def test_a_full_disk_leaves_nothing(
     with pytest.raises(OutputError, match=r"part-000000.tsv: No space left on device; free some space, then"):
         worker.write(shards[0]).finish()
     assert names(folder) == []
+
+
+def test_a_folder_that_goes_is_an_output_that_cannot_be_written(
+    worker: ShardWorker, shards: list[Shard], folder: OutputFolder
+) -> None:
+    draft = worker.write(shards[0])
+    folder.path.rename(f"{folder.path}.away")
+    with pytest.raises(
+        OutputError, match=r"cannot write .*part-000000.tsv: No such file .*; mend that, then"
+    ):
+        draft.finish()
+    with pytest.raises(
+        OutputError, match=r"cannot write .*part-000001.tsv: No such file .*; mend that, then"
+    ):
+        worker.write(shards[1])
+
+
+def test_a_file_that_cannot_be_closed(tmp_path: Path) -> None:
+    part = tmp_path / "part"
+    with pytest.raises(OutputError, match="part: Bad file descriptor"), opened(f"{part}-1", part) as file:
+        os.close(file.fileno())
+    with pytest.raises(OutputError, match="part: No such file"), opened(f"{tmp_path}/gone/1", part):
+        pass
 
 
 def test_a_link_in_the_place_of_a_part_is_not_followed(
