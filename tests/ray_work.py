@@ -1,10 +1,12 @@
-"""A job in three shards, and an actor that does them in this process, as the driver would hear it."""
+"""A job in three shards, an actor that does them in this process, as the driver would hear it, and no Ray."""
 
 from __future__ import annotations
 
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from accel_cli import __version__
 from accel_cli.model.config import Config
@@ -39,3 +41,22 @@ def actor(job: Job, version: str = __version__) -> ShardActor:
 def asked(one: ShardActor, shard: Shard) -> Outcome:
     back: Outcome = pickle.loads(pickle.dumps(one.run(pickle.loads(pickle.dumps(shard)))))
     return back
+
+
+def no_ray(address: str | Exception, noted: str | None = None, **more: Any) -> SimpleNamespace:
+    """What stands for the module `ray`: all is well, unless `more` says else. `auto` finds an address."""
+
+    def look(*_: object) -> str:
+        if isinstance(address, Exception):
+            raise address
+        return address
+
+    services = SimpleNamespace(get_ray_address_from_environment=look, find_bootstrap_address=lambda _: noted)
+    ray = {
+        "_private": SimpleNamespace(services=services),
+        "_raylet": SimpleNamespace(GcsClient=lambda address: None),
+        "exceptions": SimpleNamespace(RayError=type("RayError", (Exception,), {})),
+        "init": lambda **how: None,
+        "shutdown": lambda: None,
+    }
+    return SimpleNamespace(**(ray | more))

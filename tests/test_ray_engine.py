@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import socket
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from conftest import ours
-from ray_work import actor, asked, job_in, shards_in
+from ray_work import actor, asked, job_in, no_ray, shards_in
 
 from accel_cli.commands import cli
 from accel_cli.errors import AccelError, DeviceError, OutputError, UsageError
@@ -129,17 +127,6 @@ class TestRound:
 
 
 class TestDriver:
-    @pytest.mark.parametrize("address", ["x", "ray://host:1", "host:", ":6379", "host:port"])
-    def test_what_is_no_address(self, address: str) -> None:
-        with pytest.raises(UsageError, match="is neither auto, nor local, nor host:port"):
-            Cluster(address)
-
-    def test_an_address_where_nobody_listens(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            address = f"127.0.0.1:{listener.getsockname()[1]}"
-        with pytest.raises(RayError, match=f"no Ray cluster at {address} .*Connection refused"):
-            Cluster(address)
-
     @pytest.mark.parametrize("address", ["nonsense", "127.0.0.1:1"])
     def test_no_folder_is_made_for_a_cluster_that_is_not_there(self, tmp_path: Path, address: str) -> None:
         lines = tmp_path / "lines.txt"
@@ -152,16 +139,16 @@ class TestDriver:
     def test_no_folder_is_made_where_no_cluster_runs(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        def init(**said: Any) -> None:
-            raise ConnectionError("Could not find any running Ray instance.")
-
-        monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+        ray = no_ray(ConnectionError("Could not find any running Ray instance. Please specify one."))
+        monkeypatch.setitem(sys.modules, "ray", ray)
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
         lines = tmp_path / "lines.txt"
         lines.write_text("good\nbad\n")
         line = ["run", "--input", str(lines), "--output", f"{tmp_path}/out/", "--engine", "ray"]
         for address in ([], ["--address", "auto"]):
             with pytest.raises(
-                RayError, match=r"--address auto: no Ray cluster runs here \(.*; start one with"
+                RayError,
+                match=r"--address auto: no Ray cluster runs here \(Could [a-zA-Z ]*\); start one with",
             ):
                 cli.main([*line, *address], standalone_mode=False)
         assert not (tmp_path / "out").exists()
@@ -171,25 +158,6 @@ class TestDriver:
         monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
         with pytest.raises(AccelError, match=r'--engine ray needs the extra `ray` .*pip install ".\[ray\]"'):
             run_on_ray(job, shards, "cpu", Cluster("local"), Tally())
-
-    def test_only_a_cluster_of_our_own_is_set_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        said: list[dict[str, Any]] = []
-        ray = SimpleNamespace(init=lambda **how: said.append(how), shutdown=lambda: said.append({}))
-        monkeypatch.setitem(sys.modules, "ray", ray)
-        mine = "RAY_enable_autoscaler_v2"
-        monkeypatch.setattr(os, "environ", {mine: "0"})
-        with Cluster("auto"):
-            assert set(said[-1]) == {"address", "logging_level", "log_to_driver"}
-            assert set(os.environ) == {mine, "RAY_USAGE_STATS_ENABLED"}
-        assert said.pop() == {}
-        said.clear()
-        with Cluster("local") as cluster:
-            assert not said, "it is started when it is needed"
-            assert cluster.ray is ray
-            assert cluster.ray is ray
-        assert [one.get("include_dashboard") for one in said] == [False, None]
-        assert os.environ.pop(mine) == "0", "what the user says holds"
-        assert "RAY_raylet_client_connect_timeout_milliseconds" in os.environ
 
     def test_the_cause_is_the_innermost_error(self) -> None:
         inner = "ModuleNotFoundError: No module named 'accel_cli'"

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
-import socket
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from accel_cli.errors import AccelError, UsageError
+from accel_cli.shards.ray_address import Place, RayError, cause, found, named, nowhere
 from accel_cli.text.extras import imported
 
+__all__ = ["Cluster", "RayError"]
+
 _STORE = 80 << 20  # bytes of Ray's object store in this machine; it wants 75 MiB, shards and counts need less
+_PATIENCE = 1.0  # seconds that a signal waits for a cluster of our own to be up
 # What a cluster of our own is started with, unless its variables are set already: settings of Ray.
 _OWN = {
     # its first look for the object store comes too early, and the next one a second later
@@ -25,10 +26,6 @@ _OWN = {
 }
 
 
-class RayError(AccelError):
-    """There is no cluster, or it cannot run workers."""
-
-
 class Cluster:
     """The cluster at `address` (auto, local, or host:port), until `close`.
 
@@ -37,39 +34,31 @@ class Cluster:
     """
 
     def __init__(self, address: str) -> None:
-        self._address = address
+        self._place = named(address)
         self._ray: Any = None
-        if address != "local":
-            _reach(address)
-            self._connect()
+        # Ray leaves no room for signals while it connects, and in the main thread sets handlers of its own.
+        # Linux ends the processes of a cluster of our own with the thread that started them: it stays.
+        self._thread = ThreadPoolExecutor(1)
+        if not self._local:
+            try:
+                self._connect()
+            except BaseException:
+                self.close()
+                raise
 
     @property
     def ray(self) -> Any:
-        """The module `ray`, connected."""
+        """The module `ray`, connected. Raises RayError if a cluster of our own does not start."""
         if self._ray is None:
             self._connect()
         return self._ray
-
-    def _connect(self) -> None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        own: dict[str, Any] = {}
-        if self._address == "local":
-            own = {"include_dashboard": False, "object_store_memory": _STORE}
-            for name, value in _OWN.items():
-                os.environ.setdefault(name, value)
-        with _own_signals():
-            ray = imported("ray", "ray", "--engine ray")
-            try:
-                ray.init(address=self._address, logging_level=logging.ERROR, log_to_driver=False, **own)
-            except (OSError, RuntimeError, ValueError) as error:  # ConnectionError is an OSError
-                raise _none_at(self._address, str(error).strip().partition("\n")[0]) from error
-        self._ray = ray
 
     def close(self) -> None:
         """Leave the cluster, and end it if it is our own. May be called again."""
         if self._ray is not None:
             self._ray.shutdown()
             self._ray = None
+        self._thread.shutdown(wait=False)
 
     def __enter__(self) -> Cluster:
         return self
@@ -77,37 +66,103 @@ class Cluster:
     def __exit__(self, *failure: object) -> None:
         self.close()
 
+    @property
+    def _local(self) -> bool:
+        return self._place is not None and self._place.address == "local"
 
-def _reach(address: str) -> None:
-    """RayError if nothing listens at an address: Ray would try for minutes. UsageError if it is none."""
-    if address == "auto":
-        return
-    host, _, port = address.rpartition(":")
-    if not host or "/" in host or not port.isdecimal():
-        raise UsageError(f"--address {address} is neither auto, nor local, nor host:port; say one of them")
+    def _connect(self) -> None:
+        begun = self._thread.submit(self._start if self._local else self._join)
+        try:
+            begun.result()
+        finally:
+            if self._local:  # what is nearly up is ended in order, and leaves no process for a while
+                wait([begun], _PATIENCE)
+
+    def _start(self) -> None:
+        """Start a cluster of our own."""
+        for name, value in _OWN.items():
+            os.environ.setdefault(name, value)
+        ray = _ray()
+        try:
+            _init(ray, address="local", include_dashboard=False, object_store_memory=_STORE)
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            logs = "its logs are in /tmp/ray/session_latest/logs"
+            raise RayError(f"--address local: Ray does not start ({cause(error)}); {logs}") from error
+        self._ray = ray
+
+    def _join(self) -> None:
+        """Connect to a cluster that is there."""
+        place, here = self._place, True
+        if place is not None:
+            here = place.reach()
+        ray = _ray()
+        if place is None:
+            place = _looked_up(ray)
+            place.reach()
+        try:
+            _ask(ray, place, here)
+        except getattr(ray.exceptions, "AuthenticationError", ()) as error:  # Ray before 2.52 has none
+            raise place.locked(error) from error
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            raise place.none(error) from error
+        try:
+            _init(ray, address=place.address)
+        except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+            raise place.unfit(error) from error
+        self._ray = ray
+
+
+def _ray() -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray = imported("ray", "ray", "--engine ray")
+    logging.getLogger("ray").setLevel(logging.ERROR)
+    return ray
+
+
+def _init(ray: Any, **said: Any) -> None:
+    ray.init(logging_level=logging.ERROR, log_to_driver=False, **said)
+
+
+def _looked_up(ray: Any) -> Place:
+    """The cluster of this machine. Raises RayError if there is none."""
+    services = ray._private.services
     try:
-        socket.create_connection((host, int(port)), timeout=10).close()
-    except (OSError, OverflowError, UnicodeError) as error:
-        raise _none_at(address, str(error)) from error
+        address = services.get_ray_address_from_environment("auto", None)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise nowhere(error) from error
+    return found(address, services.find_bootstrap_address(None))
 
 
-def _none_at(address: str, reason: str) -> RayError:
-    if address == "auto":
-        return RayError(
-            f"--address auto: no Ray cluster runs here ({reason}); start one with `ray start --head`, name"
-            " one as host:port, or say --address local"
-        )
-    return RayError(
-        f"no Ray cluster at {address} ({reason}); start one with `ray start --head`, or say --address local"
-    )
+def _ask(ray: Any, place: Place, here: bool) -> None:
+    """Ask a cluster who it is; at once it says what `ray.init` would try again and again for.
+
+    One in this machine is given Ray's token if it asks for that, and only then: a driver with a token has no
+    actors on a cluster without, and another machine should not be told one. Raises what Ray does.
+    """
+    setup = getattr(getattr(ray._private, "authentication", None), "authentication_token_setup", None)
+    if setup is None:  # Ray before 2.52
+        return _call(ray, place)
+    setup.ensure_token_if_auth_enabled(None, create_token_if_missing=False)  # else the process would abort
+    with suppress(ray.exceptions.AuthenticationError):
+        return _call(ray, place)
+    if here:
+        setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
+    _call(ray, place)
+
+
+def _call(ray: Any, place: Place) -> None:
+    with _hushed():
+        ray._raylet.GcsClient(address=place.address)
 
 
 @contextmanager
-def _own_signals() -> Iterator[None]:
-    """Ray sets a handler of its own for SIGTERM; ours say how a run ends."""
-    before = signal.getsignal(signal.SIGTERM)
+def _hushed() -> Iterator[None]:
+    """Keep what Ray's C++ has to say off stderr."""
+    before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
+        os.dup2(nowhere, 2)
         yield
     finally:
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, before)
+        os.dup2(before, 2)
+        os.close(before)
+        os.close(nowhere)
