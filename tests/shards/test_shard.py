@@ -37,7 +37,7 @@ def test_in_the_order_of_the_inputs(tmp_path: Path) -> None:
         ("text", Span(0, 9), "line 3"),
         ("text", Span(9, 20), "line 3 there"),
         ("csv", None, "record 3"),
-        ("parquet", Span(1, 2), "record 3 there"),
+        pytest.param("parquet", Span(1, 2), "record 3 there", marks=pytest.mark.extras),
     ],
 )
 def test_why_it_failed_beside_its_name(tmp_path: Path, kind: str, span: Span | None, place: str) -> None:
