@@ -17,7 +17,7 @@ import pytest
 from ray_work import actor, asked, job_in, shards_in
 
 from accel_cli import __version__
-from accel_cli.errors import AccelWarning
+from accel_cli.errors import AccelWarning, RecordError
 from accel_cli.model.config import Config
 from accel_cli.shards.folder import OutputFolder
 from accel_cli.shards.job import Job
@@ -118,7 +118,7 @@ def test_a_bad_record_costs_its_shard_alone(job: Job, shards: list[Shard]) -> No
     one = actor(job)
     found = asked(one, shards[1])
     assert isinstance(found, Failed)
-    assert not found.hopeless
+    assert (found.hopeless, found.error) == (True, RecordError), "it is the same for all workers"
     assert "UTF-8" in found.reason
     assert isinstance(asked(one, shards[2]), Written)
 
@@ -165,12 +165,15 @@ def test_a_shard_whose_worker_died_twice_is_not_tried_again(job: Job, shards: li
     assert asked(actor(job), shards[0]) == Failed("its worker died", hopeless=True)
 
 
-def test_the_last_try_says_why_it_failed(job: Job, shards: list[Shard]) -> None:
+def test_the_last_try_says_why_it_failed(
+    job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(self: ShardWorker, shard: Shard, progress: object) -> None:
+        raise RuntimeError("an illegal address")
+
+    monkeypatch.setattr(ShardWorker, "write", write)
     assert Tries(job.output, 1).begin(), "as by a worker that died"
-    found = asked(actor(job), shards[1])
-    assert isinstance(found, Failed)
-    assert found.hopeless
-    assert "UTF-8" in found.reason
+    assert asked(actor(job), shards[1]) == Failed("RuntimeError: an illegal address", hopeless=True)
 
 
 def test_tries_are_forgotten_once_a_part_is_there(job: Job, shards: list[Shard]) -> None:

@@ -72,6 +72,19 @@ class TestAddress:
         with pytest.raises(UsageError, match=f"RAY_ADDRESS={address} is neither auto"):
             Cluster("auto")
 
+    def test_other_digits(self) -> None:
+        with pytest.raises(UsageError, match="is neither auto, nor local, nor host:port"):
+            Cluster("host:６３７９")
+
+    def test_colons_without_brackets(self) -> None:
+        with pytest.raises(UsageError, match=r"--address ::1:6379: .* stands in brackets; say \[::1\]:6379"):
+            Cluster("::1:6379")
+
+    def test_blanks_around_a_variable(self, nobody: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("RAY_ADDRESS", f" {nobody} ")
+        with pytest.raises(RayError, match=f"no Ray cluster at {nobody}, named by RAY_ADDRESS"):
+            Cluster("auto")
+
     @pytest.mark.parametrize("port", ["0", "65536", "99999"])
     def test_what_is_no_port(self, port: str) -> None:
         with pytest.raises(
@@ -204,16 +217,14 @@ class TestToken:
 
     def test_no_other_machine_is_told(self, ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ray_address.Place, "reach", lambda place: False)
-        with pytest.raises(RayError, match=r"refuses this run .*set RAY_AUTH_MODE=token"):
+        with pytest.raises(RayError, match=r"refuses the run .*set RAY_AUTH_MODE=token"):
             Cluster("far.away:6379")
         assert not ray.used
 
     def test_there_is_none(self, ray: Any, listen: Listen) -> None:
         ray.mine = False
         address = listen(GRPC)
-        said = (
-            rf"the Ray cluster at {address} refuses this run \(Inv[^.]* incorrect\); .* RAY_AUTH_MODE=token"
-        )
+        said = rf"{address}: this Ray cluster refuses the run \(Inv[^.]* incorrect\); .* RAY_AUTH_MODE=token"
         with pytest.raises(RayError, match=said):
             Cluster(address)
 

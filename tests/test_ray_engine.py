@@ -5,7 +5,9 @@ from __future__ import annotations
 import pickle
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,12 +15,13 @@ from conftest import ours
 from ray_work import actor, asked, job_in, no_ray, shards_in
 
 from accel_cli.commands import cli
-from accel_cli.errors import AccelError, DeviceError, OutputError, UsageError
+from accel_cli.errors import AccelError, DeviceError, OutputError, RecordError, UsageError
 from accel_cli.model.config import Config
 from accel_cli.shards import ray_engine
 from accel_cli.shards.job import Job
-from accel_cli.shards.ray_actor import Unfit
-from accel_cli.shards.ray_cluster import Cluster, RayError
+from accel_cli.shards.ray_actor import Failed, Outcome, Unfit
+from accel_cli.shards.ray_address import Place, RayError
+from accel_cli.shards.ray_cluster import Cluster
 from accel_cli.shards.ray_engine import run_on_ray, slots_of
 from accel_cli.shards.ray_pool import cause
 from accel_cli.shards.shard import Shard
@@ -74,13 +77,28 @@ class TestRound:
         self, job: Job, shards: list[Shard], recwarn: pytest.WarningsRecorder
     ) -> None:
         one, tally = actor(job), Tally()
-        once = ray_engine._Round(job, tally, lambda some: [(shard, asked(one, shard)) for shard in some])
+
+        def outcomes(some: Sequence[Shard]) -> list[tuple[Shard, Outcome]]:
+            return [(s, Failed("a device") if s is shards[1] else asked(one, s)) for s in some]
+
+        once = ray_engine._Round(job, tally, outcomes)
         again = once.run(shards, last=False)
         assert again == [shards[1]]
-        assert f"{shards[1]} failed" in str(recwarn.pop().message)
+        assert f"{shards[1]} failed (a device)" in str(recwarn.pop().message)
         assert once.run(again, last=True) == []
         assert sorted(tally.written) == [0, 2]
-        with pytest.raises(AccelError, match=r"failed twice: .*in\.txt, bytes 120 to "):
+        with pytest.raises(AccelError, match=r"failed twice: .*in\.txt, bytes 120 to .* \(a device\)"):
+            tally.check()
+
+    def test_a_broken_record_is_not_tried_again(
+        self, job: Job, shards: list[Shard], recwarn: pytest.WarningsRecorder
+    ) -> None:
+        one, tally = actor(job), Tally()
+        once = ray_engine._Round(job, tally, lambda some: [(shard, asked(one, shard)) for shard in some])
+        assert once.run(shards, last=False) == []
+        assert not ours(recwarn)
+        assert sorted(tally.written) == [0, 2]
+        with pytest.raises(RecordError, match=r"^failed: .*in\.txt, bytes 120 to .* \(line 1 there: .*UTF-8"):
             tally.check()
 
     def test_a_node_that_is_unfit_ends_the_run(self, job: Job, shards: list[Shard]) -> None:
@@ -116,14 +134,34 @@ class TestRound:
     def test_a_folder_that_is_gone_is_not_waited_for(self, job: Job, shards: list[Shard]) -> None:
         job.output.rename(f"{job.output}.away")
         with pytest.raises(OutputError, match="out: No such file or directory; mend that, then go on with"):
-            ray_engine._see(job.output / "part-000000.tsv")
+            ray_engine._see(job.output / "part-000000.tsv", "elsewhere:1")
+
+    def test_a_part_of_this_machine_that_is_gone_is_not_waited_for(
+        self, job: Job, shards: list[Shard]
+    ) -> None:
+        part = job.output / "part-000000.tsv"
+        with pytest.raises(OutputError, match=f"{part} was written, but is gone; go on with --resume"):
+            ray_engine._see(part, f"{socket.gethostname()}:1")
+
+    @pytest.mark.parametrize(
+        ("resources", "able"), [({"CPU": 2.0}, True), ({"CPU": 0.5}, False), ({}, False)]
+    )
+    def test_a_cluster_that_can_run_workers(
+        self, monkeypatch: pytest.MonkeyPatch, resources: dict[str, float], able: bool
+    ) -> None:
+        monkeypatch.setattr(Place, "reach", lambda self: True)
+        ray = SimpleNamespace(cluster_resources=lambda: resources)
+        assert ray_engine._able(ray, Place("host:1"), "CPU") == able
+
+    def test_a_cluster_without_a_head_can_run_none(self) -> None:
+        assert not ray_engine._able(SimpleNamespace(), Place("127.0.0.1:1"), "CPU")
 
     def test_a_part_that_cannot_be_seen_from_here(
         self, job: Job, shards: list[Shard], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(ray_engine, "_PATIENCE", 0.0)
         with pytest.raises(OutputError, match="was written on another node, but is not here"):
-            ray_engine._see(job.output / "part-000000.tsv")
+            ray_engine._see(job.output / "part-000000.tsv", "elsewhere:1")
 
 
 class TestDriver:

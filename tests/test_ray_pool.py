@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
+from queue import Empty
 from types import SimpleNamespace
 from typing import Any
 
@@ -58,6 +60,7 @@ class Ray:
         self.most: Counter[int] = Counter()
         self.silent: set[int] = set()
         self.lost: list[Shard] = []
+        self.able, self.waits = True, 0
         self._answer, self._turn = answer, 0
         self._told: list[Future[Any]] = []
         self.put = self._told.append
@@ -66,7 +69,10 @@ class Ray:
         self.actors.append(Actor(self, len(self.actors)))
         return self.actors[-1]
 
-    def get(self) -> Future[Any]:
+    def get(self, timeout: float) -> Future[Any]:
+        if self.waits:
+            self.waits -= 1
+            raise Empty
         self.most |= Counter(call.actor.number for call in self.calls if call.shard is not None)
         asked = sorted({call.actor.number for call in self.calls} - self.silent)
         self._turn += 1
@@ -98,7 +104,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Made:
 
     def make(ray: Ray, size: int) -> Pool:
         monkeypatch.setattr(ray_pool, "SimpleQueue", lambda: ray)
-        return Pool(ray, ray.begin, size, ray.lost.append)
+        return Pool(ray, ray.begin, size, ray.lost.append, lambda: ray.able)
 
     return make
 
@@ -174,3 +180,29 @@ def test_an_actor_that_cannot_begin_ends_the_run(made: Made, error: Exception) -
 def test_an_outcome_comes_with_its_shard(made: Made) -> None:
     pool = made(Ray(lambda actor, shard: shard and shard.number * 10), 2)
     assert all(outcome == shard.number * 10 for shard, outcome in pool.outcomes(SHARDS))
+
+
+def test_a_shard_may_take_its_time(made: Made) -> None:
+    ray = Ray()
+    ray.waits = 2000
+    assert numbers(made(ray, 2)) == list(range(20))
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_cluster_that_has_nowhere_left_for_workers(
+    made: Made, monkeypatch: pytest.MonkeyPatch, told: bool
+) -> None:
+    """Whether the loss of an actor is told, or nothing is."""
+    ray, slept = Ray(), list[float]()
+    monkeypatch.setattr(time, "sleep", slept.append)
+    outcomes = made(ray, 2).outcomes(SHARDS)
+    next(outcomes)
+    ray.able, begun = False, len(ray.actors)
+    if told:
+        ray.actors[0].dead = True
+    else:
+        ray.waits = 1
+    with pytest.raises(RayError, match=r"for 30 seconds the Ray cluster has had no node .* with --resume"):
+        list(outcomes)
+    assert sum(slept) == 30
+    assert len(ray.actors) == begun, "none is asked of a head that may be gone"

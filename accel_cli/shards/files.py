@@ -12,7 +12,8 @@ from accel_cli.errors import OutputError
 from accel_cli.text.writers import beside
 
 _REMEDIES = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "free some space"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space"),
+    errno.EFBIG: "raise the limit of a file's size (ulimit -f)",
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "make it writable"),
 }
 

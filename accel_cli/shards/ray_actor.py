@@ -44,10 +44,11 @@ class Written:
 
 @dataclass(frozen=True)
 class Failed:
-    """The shard has no part. `hopeless` says that no other worker should try."""
+    """The shard has no part, by an error of some kind. `hopeless` says that no other worker should try."""
 
     reason: str
     hopeless: bool = False
+    error: type[AccelError] = AccelError
 
 
 @dataclass(frozen=True)
@@ -130,9 +131,10 @@ class ShardActor:
                 ended = time.perf_counter()
             except OutputError:
                 raise
+            except InputError as error:  # which is the same for everyone
+                return Failed(_said(error), hopeless=True, error=type(error))
             except Exception as error:
-                # a device that has failed once fails in this process for ever
-                self._spoiled = not isinstance(error, InputError)
+                self._spoiled = True  # a device that has failed once fails in this process for ever
                 return Failed(_said(error), tries.spent)
         with suppress(OSError):
             tries.forget()  # a part being synced has no share in it if the next shard kills its process

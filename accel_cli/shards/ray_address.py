@@ -39,7 +39,7 @@ class Place:
 
     def locked(self, error: Exception) -> RayError:
         """What to say when it wants a token."""
-        return RayError(f"the Ray cluster at {self} refuses this run ({cause(error)}); {_TOKEN}")
+        return RayError(f"{self}: this Ray cluster refuses the run ({cause(error)}); {_TOKEN}")
 
     def unfit(self, error: Exception) -> RayError:
         """What to say when it answers, but cannot be joined."""
@@ -56,8 +56,10 @@ class Place:
         """
         host, _, port = self.address.rpartition(":")
         said = f"RAY_ADDRESS={self.address}" if self.origin == _VARIABLE else f"--address {self.address}"
-        if not host or "/" in host or not port.isdecimal():
+        if not host or "/" in host or not (port.isascii() and port.isdecimal()):
             raise UsageError(f"{said} is neither auto, nor local, nor host:port; say one of them")
+        if ":" in host and not host.startswith("["):
+            raise UsageError(f"{said}: an address of IPv6 stands in brackets; say [{host}]:{port}")
         if not 1 <= int(port) <= 65535:
             raise UsageError(f"{said}: there is no port {port}; say one of 1 to 65535")
         try:
@@ -74,7 +76,7 @@ def named(address: str) -> Place | None:
     """The place that --address or RAY_ADDRESS names; None for `auto`, which Ray has to look for."""
     if address != "auto":
         return Place(address)
-    said = os.environ.get(_VARIABLE, "auto") or "auto"
+    said = os.environ.get(_VARIABLE, "").strip() or "auto"
     if said == "auto":
         return None
     return Place(said, _VARIABLE, f"unset that, name another one as --address host:port, {_LOCAL}")

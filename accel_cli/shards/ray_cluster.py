@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
@@ -77,6 +79,7 @@ class Cluster:
         finally:
             if self._local:  # what is nearly up is ended in order, and leaves no process for a while
                 wait([begun], _PATIENCE)
+            _take_back_signals()
 
     def _start(self) -> None:
         """Start a cluster of our own."""
@@ -86,7 +89,7 @@ class Cluster:
         try:
             _init(ray, address="local", include_dashboard=False, object_store_memory=_STORE)
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            logs = "its logs are in /tmp/ray/session_latest/logs"
+            logs = "its logs say more: session_latest/logs in /tmp/ray, or in RAY_TMPDIR"
             raise RayError(f"--address local: Ray does not start ({cause(error)}); {logs}") from error
         self._ray = ray
 
@@ -110,6 +113,13 @@ class Cluster:
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             raise place.unfit(error) from error
         self._ray = ray
+
+
+def _take_back_signals() -> None:
+    """Ray's C++ takes SIGTERM to print where it was; whoever had it before has it again."""
+    handler = signal.getsignal(signal.SIGTERM)
+    if threading.current_thread() is threading.main_thread() and handler is not None:
+        signal.signal(signal.SIGTERM, handler)
 
 
 def _ray() -> Any:

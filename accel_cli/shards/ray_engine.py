@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +18,8 @@ from accel_cli.shards.files import sync
 from accel_cli.shards.job import Job
 from accel_cli.shards.part import Parts
 from accel_cli.shards.ray_actor import DIED, Failed, Outcome, ShardActor, Unfit, Written
-from accel_cli.shards.ray_cluster import Cluster, RayError
+from accel_cli.shards.ray_address import Place, RayError
+from accel_cli.shards.ray_cluster import Cluster
 from accel_cli.shards.ray_pool import Pool
 from accel_cli.shards.shard import Shard
 from accel_cli.shards.tally import Tally
@@ -70,7 +72,8 @@ def run_on_ray(job: Job, shards: Sequence[Shard], device: str, cluster: Cluster,
     # an actor that dies is replaced by the pool: Ray would keep its shards for its successor alone
     actor = ray.remote(ShardActor).options(scheduling_strategy="SPREAD", max_concurrency=2, **slots.request)
     begin = partial(actor.remote, job, slots.device, slots.resource, __version__)
-    pool = Pool(ray, begin, min(slots.count, len(shards)), partial(_lost, job, tally))
+    able = partial(_able, ray, Place(ray.get_runtime_context().gcs_address), slots.resource)
+    pool = Pool(ray, begin, min(slots.count, len(shards)), partial(_lost, job, tally), able)
     try:
         once = _Round(job, tally, pool.outcomes)
         once.run(once.run(map(_absolute, shards), last=False), last=True)
@@ -98,7 +101,7 @@ class _Round:
                 raise RayError(outcome.reason)
             if isinstance(outcome, Failed):
                 if last or outcome.hopeless:
-                    self._tally.failed(shard, outcome.reason)
+                    self._tally.failed(shard, outcome.reason, outcome.error)
                 else:
                     self._tally.retried(shard, outcome.reason)
                     again.append(shard)
@@ -108,7 +111,7 @@ class _Round:
 
     def _take(self, shard: Shard, written: Written) -> None:
         """A part was written."""
-        _see(self._parts.path(shard.number))
+        _see(self._parts.path(shard.number), written.worker)
         if written.plan is not None:
             self._tally.loaded(written.plan)
         for message in written.warned:
@@ -117,6 +120,15 @@ class _Round:
                 warnings.warn(message, AccelWarning, stacklevel=2)
         self._tally.progress(shard, written.summary.sentences, written.read)
         self._tally.finished(shard, written.summary, written.worker, written.ended)
+
+
+def _able(ray: Any, head: Place, resource: str) -> bool:
+    """Whether a node of the cluster has what an actor asks for, free or not."""
+    try:
+        head.reach()  # else Ray waits for it
+    except RayError:
+        return False
+    return bool(ray.cluster_resources().get(resource, 0) >= 1)
 
 
 def _lost(job: Job, tally: Tally, shard: Shard) -> None:
@@ -130,11 +142,13 @@ def _absolute(shard: Shard) -> Shard:
     return shard if "://" in shard.path else replace(shard, path=os.path.abspath(shard.path))
 
 
-def _see(part: Path) -> None:
-    """OutputError if a part that was written is not to be seen from here."""
+def _see(part: Path, worker: str) -> None:
+    """OutputError if a part that a worker has written is not to be seen from here."""
     until = time.monotonic() + _PATIENCE
     while not os.path.exists(part):
         sync(part.parent)  # which fails at once if the folder is gone
+        if worker.startswith(f"{socket.gethostname()}:"):
+            raise OutputError(f"{part} was written, but is gone; go on with --resume")
         if time.monotonic() > until:
             raise OutputError(
                 f"{part} was written on another node, but is not here; name an output folder that all nodes"

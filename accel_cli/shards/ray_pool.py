@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from accel_cli.shards.ray_actor import Outcome
@@ -16,6 +17,8 @@ from accel_cli.shards.shard import Shard
 
 _ERROR = re.compile(r"[A-Za-z_.]*(Error|Exception): ")
 _AHEAD = 3  # shards of an actor at most: one is at work, one is synced, and one follows without a gap
+_LOOK = 5.0  # seconds without news until the cluster is asked whether it can have actors
+_LOOKS = 6  # so often it may say no; after a minute without a head Ray ends the process itself
 _STARTS = 3  # actors for each place that may die one after the other before any of them is ready
 
 
@@ -32,10 +35,18 @@ class Pool:
     """`size` actors that `begin` makes. What one that dies had is `lost`, and given out again after the rest.
 
     An actor has the methods `ready` and `run`, which end without an exception unless it cannot work at all.
+    `able` says whether the cluster can have one at all.
     """
 
-    def __init__(self, ray: Any, begin: Callable[[], Any], size: int, lost: Callable[[Shard], None]) -> None:
-        self._ray, self._begin, self._tell = ray, begin, lost
+    def __init__(
+        self,
+        ray: Any,
+        begin: Callable[[], Any],
+        size: int,
+        lost: Callable[[Shard], None],
+        able: Callable[[], bool],
+    ) -> None:
+        self._ray, self._begin, self._tell, self._able = ray, begin, lost, able
         gone = ray.exceptions
         self._gone = (gone.RayActorError, gone.NodeDiedError, gone.WorkerCrashedError, gone.OutOfMemoryError)
         self._asked: dict[Future[Any], tuple[_Place, Shard | None]] = {}  # no shard: to be ready
@@ -50,7 +61,7 @@ class Pool:
         waiting = deque(shards)
         self._give(waiting)
         while waiting or any(shard is not None for _, shard in self._asked.values()):
-            told = self._told.get()
+            told = self._next()
             place, shard = self._asked.pop(told)
             try:
                 outcome = told.result()
@@ -68,6 +79,25 @@ class Pool:
                     place.held -= 1
                     yield shard, outcome
             self._give(waiting)
+
+    def _next(self) -> Future[Any]:
+        """What is told next. Raises RayError if nothing is, since the cluster can have no actors."""
+        while True:
+            try:
+                return self._told.get(timeout=_LOOK)
+            except Empty:
+                self._find_room()
+
+    def _find_room(self) -> None:
+        """Wait until the cluster can have actors. Raises RayError if that takes long."""
+        for _ in range(_LOOKS):
+            if self._able():
+                return
+            time.sleep(_LOOK)
+        raise RayError(
+            f"for {_LOOKS * _LOOK:.0f} seconds the Ray cluster has had no node on which a worker can run; see"
+            " that its head and a node are up, then go on with --resume"
+        )
 
     def close(self) -> None:
         """End all actors."""
@@ -96,6 +126,7 @@ class Pool:
             if self._lost >= _STARTS * len(self._places):
                 raise _cannot(error) from error
         self._places.remove(place)
+        self._find_room()  # without a head Ray would wait for it, and leave no room for signals
         self._ray.kill(place.actor)  # it may only be out of reach, and should not write on
         self._fill()
 

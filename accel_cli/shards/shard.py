@@ -55,6 +55,7 @@ class Shard:
         place = re.escape(self.place)
         reason = re.sub(rf"^({re.escape(str(self))}|{place}), ", "", reason)
         reason = re.sub(rf"^cannot read {place}:", "cannot read it:", reason)
+        reason = re.sub(rf"^{place} (?=ends)", "it ", reason)
         return re.sub(rf"^{place}:(?=\d)", "line ", reason)
 
 

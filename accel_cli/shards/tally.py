@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from accel_cli.errors import AccelError, AccelWarning
+from accel_cli.errors import AccelError, AccelWarning, InputError, RecordError
 from accel_cli.pipeline import Summary
 from accel_cli.shards.shard import Shard
 
@@ -15,12 +15,21 @@ class ShardsFailed(AccelError):
     """Shards failed twice, in two workers."""
 
 
+class InputsFailed(ShardsFailed, InputError):
+    """Among shards that failed are some whose input is at fault."""
+
+
+class RecordsFailed(InputsFailed, RecordError):
+    """Among them are some that have broken records."""
+
+
 @dataclass(frozen=True)
 class Failure:
-    """A shard that failed twice, and why at last."""
+    """A shard that failed for good, why at last, and what kind of an error that was."""
 
     shard: Shard
     reason: str
+    error: type[AccelError] = AccelError
 
     def __str__(self) -> str:
         return f"{self.shard} ({self.shard.within(self.reason)})"
@@ -75,18 +84,20 @@ class Tally:
             told = f"{shard} failed ({shard.within(reason)}); it is tried once more"
             warnings.warn(told, AccelWarning, stacklevel=2)
 
-    def failed(self, shard: Shard, reason: str) -> None:
-        """A shard failed for good."""
+    def failed(self, shard: Shard, reason: str, error: type[AccelError] = AccelError) -> None:
+        """A shard failed for good, by an error of some kind."""
         self.progress(shard, 0, 0)
-        self.failures.append(Failure(shard, reason))
+        self.failures.append(Failure(shard, reason, error))
 
     def check(self) -> None:
-        """ShardsFailed, naming them, if there are any."""
+        """ShardsFailed, naming them, if there are any: what can be done depends on its kind."""
         if self.failures:
             self.failures.sort(key=lambda failure: failure.shard.number)
-            raise ShardsFailed(
-                f"failed twice: {'; '.join(_some(self.failures))}; mend the cause, then go on with --resume"
-            )
+            named = "; ".join(_some(self.failures))
+            for kind, fault in ((RecordsFailed, RecordError), (InputsFailed, InputError)):
+                if any(issubclass(failure.error, fault) for failure in self.failures):
+                    raise kind(f"failed: {named}")
+            raise ShardsFailed(f"failed twice: {named}; mend the cause, then go on with --resume")
 
 
 def _some(failures: list[Failure], most: int = 5) -> Iterator[str]:

@@ -92,9 +92,7 @@ def test_a_token_is_used_where_it_is_asked_for(
         if asks:
             code, said = finish(start(tiny_path, address, *line, "--overwrite", HOME=str(tmp_path)))
             assert code == 1
-            assert said.startswith(
-                f"Error: the Ray cluster at {address} refuses this run (InvalidAuthToken: "
-            )
+            assert said.startswith(f"Error: {address}: this Ray cluster refuses the run (InvalidAuthToken: ")
             assert said.endswith("and set RAY_AUTH_MODE=token\n")
             assert said.count("\n") == 1
 

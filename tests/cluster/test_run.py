@@ -146,6 +146,7 @@ class TestLosses:
         found, said = finish(process)
         assert found == code, said
         assert "--resume goes on from there" in said
+        assert "received" not in said, "Ray's own handler is not asked"
         until(lambda: not nodes.workers())
         assert not list(folder.rglob(".part-*"))
 
@@ -164,7 +165,9 @@ class TestFailures:
         assert code == 1
         assert len(parts(folder)) == len(shards) - 1
         assert f"{len(shards) - 1} of {len(shards)} parts in {folder} are whole" in said
-        assert f"Error: failed twice: {broken} (line " in said
+        assert f"Error: failed: {broken} (line " in said
+        assert "--resume --on-error replace goes on past bad records" in said
+        assert "it is tried once more" not in said
         again = ("--resume", "--on-error", "replace")
         code, said = finish(begin(tiny_path, nodes, *line, *again))
         assert code == 0, said

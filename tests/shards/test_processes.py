@@ -341,7 +341,10 @@ def test_a_file_that_may_not_grow(tiny_path: Path, many: Path, tmp_path: Path) -
         check=False,
     )
     assert done.returncode == 1
-    assert b"File too large; free some space, then go on with --resume" in done.stderr
+    assert (
+        b"File too large; raise the limit of a file's size (ulimit -f), then go on with --resume"
+        in done.stderr
+    )
     assert list((tmp_path / "out").glob("*part-*")) == []
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from conftest import ours
 
+from accel_cli.errors import AccelError, InputError, RecordError
 from accel_cli.shards.shard import Shard
 from accel_cli.shards.tally import ShardsFailed, Tally
 from accel_cli.text.span import Span
@@ -53,13 +54,23 @@ def test_many_failures_are_not_all_named() -> None:
 
 def test_a_retry_is_told_once_and_the_place_of_its_record_too(recwarn: pytest.WarningsRecorder) -> None:
     tally = Tally()
-    tally.retried(SHARDS[1], f"{SHARDS[1]}, line 3 there: not valid JSON")
+    tally.retried(SHARDS[1], f"{SHARDS[1]}, row 3 there: lost")
     tally.retried(SHARDS[1], "its worker died")
     tally.retried(SHARDS[2], "its worker died")
     assert ours(recwarn) == [
-        "a.txt, bytes 10 to 19 failed (line 3 there: not valid JSON); it is tried once more",
+        "a.txt, bytes 10 to 19 failed (row 3 there: lost); it is tried once more",
         "a.txt, bytes 20 to 29 failed (its worker died); it is tried once more",
     ]
-    tally.failed(SHARDS[1], f"{SHARDS[1]}, line 3 there: not valid JSON")
-    with pytest.raises(ShardsFailed, match=r"^failed twice: a.txt, bytes 10 to 19 \(line 3 there: not valid"):
+
+
+@pytest.mark.parametrize("error", [RecordError, InputError])
+def test_what_can_be_done_depends_on_the_worst_error(error: type[AccelError]) -> None:
+    tally = Tally()
+    tally.failed(SHARDS[1], f"{SHARDS[1]}, line 3 there: not valid JSON", error)
+    tally.failed(SHARDS[2], "its worker died")
+    with pytest.raises(
+        error, match=r"^failed: a.txt, bytes 10 to 19 \(line 3 there: not valid JSON\); a"
+    ) as caught:
         tally.check()
+    assert isinstance(caught.value, ShardsFailed)
+    assert isinstance(caught.value, RecordError) == (error is RecordError)
