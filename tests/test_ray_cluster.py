@@ -215,6 +215,12 @@ class TestToken:
         Cluster(listen(GRPC)).close()
         assert not ray.used
 
+    def test_ray_that_cannot_use_it_by_itself(self, ray: Any, listen: Listen) -> None:
+        """As before 2.59, which wants the variable."""
+        del ray._private.authentication.authentication_token_setup.maybe_enable_token_auth_if_token_available
+        with pytest.raises(RayError, match=r"refuses the run .*set RAY_AUTH_MODE=token"):
+            Cluster(listen(GRPC))
+
     def test_no_other_machine_is_told(self, ray: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(ray_address.Place, "reach", lambda place: False)
         with pytest.raises(RayError, match=r"refuses the run .*set RAY_AUTH_MODE=token"):

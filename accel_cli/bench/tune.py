@@ -147,17 +147,17 @@ class _Job:
             batches: list[Batch] = [tokens]
             if both:
                 batches.append(tokens.embedded(self._weights.embedding))
-            self._run(slot, batches, "the plan with the tiles in use")
+            self._check(slot, batches, "the plan with the tiles in use")
             self._tell(f"{len(search.products)} products of {len(tokens)} sentences")
             search.begin(max(0.0, end - time.monotonic()))
-            self._run(slot, batches, "the plan with other tiles")
+            self._check(slot, batches, "the plan with other tiles")
         if missed := len(search.products) - len(search.found):
             self._tell(
                 f"no time was left for {missed} of {len(search.products)} products; give more --seconds"
             )
         return search
 
-    def _run(self, slot: Slot, batches: Iterable[Batch], what: str) -> None:
+    def _check(self, slot: Slot, batches: Iterable[Batch], what: str) -> None:
         """Classify batches that begin with the checked sentences; AccelError if their logits are wrong."""
         for batch in batches:
             logits = slot.start(batch).fetch().logits[: len(self._truth)]

@@ -29,10 +29,14 @@ _HEAD = """\
 """
 
 
-# What a product's kernel does beside multiplying: little; it finds windows of embedded words and takes
-# maxima; so too, gathering the words by their ids; it weighs experts. The fastest tile for one need not be so
-# for another: words that recur lie in a cache, embeddings come from memory.
-Kind: TypeAlias = Literal["plain", "windows", "ids", "experts"]
+# What a product's kernel does beside multiplying. The fastest tile for one need not be so for another: words
+# that recur lie in a cache, embeddings come from memory.
+Kind: TypeAlias = Literal[
+    "plain",  # little
+    "windows",  # finds windows of embedded words and takes maxima
+    "ids",  # the same, with words gathered by their ids
+    "experts",  # weighs experts
+]
 
 
 @dataclass(frozen=True)

@@ -33,26 +33,26 @@ class Place:
     def __str__(self) -> str:
         return f"{self.address}, named by {self.origin}" if self.origin else self.address
 
-    def none(self, error: Exception) -> RayError:
+    def absent(self, error: Exception) -> RayError:
         """What to say when there is no cluster."""
-        return RayError(f"no Ray cluster at {self} ({cause(error)}); {self.remedy}")
+        return RayError(f"no Ray cluster at {self} ({brief(error)}); {self.remedy}")
 
     def locked(self, error: Exception) -> RayError:
         """What to say when it wants a token."""
-        return RayError(f"{self}: this Ray cluster refuses the run ({cause(error)}); {_TOKEN}")
+        return RayError(f"{self}: this Ray cluster refuses the run ({brief(error)}); {_TOKEN}")
 
     def unfit(self, error: Exception) -> RayError:
         """What to say when it answers, but cannot be joined."""
-        reason = cause(error.__cause__ or error)
+        reason = brief(error.__cause__ or error)
         return RayError(
             f"cannot join the Ray cluster at {self} ({reason}); see that this machine is one of its nodes"
             f" (`ray start --address {self.address}`), with the same Ray and Python"
         )
 
     def reach(self) -> bool:
-        """Whether it is this machine where something listens that speaks as Ray does.
+        """See that something answers there as Ray would, which tries for minutes itself; whether it is here.
 
-        Ray itself would try for minutes. Raises RayError if nothing does, UsageError if that is no address.
+        Here is this machine. Raises RayError if nothing answers, UsageError if that is no address.
         """
         host, _, port = self.address.rpartition(":")
         said = f"RAY_ADDRESS={self.address}" if self.origin == _VARIABLE else f"--address {self.address}"
@@ -69,7 +69,7 @@ class Place:
                 # a connection within a machine has one address at both ends
                 return bool(connection.getsockname()[0] == connection.getpeername()[0])
         except (OSError, UnicodeError) as error:
-            raise self.none(error) from error
+            raise self.absent(error) from error
 
 
 def named(address: str) -> Place | None:
@@ -90,7 +90,7 @@ def found(address: str, noted: str | None) -> Place:
 
 def nowhere(error: Exception) -> RayError:
     """What to say when `auto` leads nowhere."""
-    return RayError(f"--address auto: no Ray cluster runs here ({cause(error)}); {_START}")
+    return RayError(f"--address auto: no Ray cluster runs here ({brief(error)}); {_START}")
 
 
 def _greet(connection: socket.socket) -> None:
@@ -104,7 +104,7 @@ def _greet(connection: socket.socket) -> None:
         raise OSError("what listens there does not speak as Ray does")
 
 
-def cause(error: BaseException) -> str:
+def brief(error: BaseException) -> str:
     """What an error is in one line, without Ray's advice after it."""
     said = (isinstance(error, OSError) and error.strerror) or str(error)
     line = " ".join(said.split()).partition(". ")[0].removeprefix("RPC error: ")

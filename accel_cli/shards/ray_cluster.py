@@ -8,10 +8,10 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
-from accel_cli.shards.ray_address import Place, RayError, cause, found, named, nowhere
+from accel_cli.shards.ray_address import Place, RayError, brief, found, named, nowhere
 from accel_cli.text.extras import imported
 
 __all__ = ["Cluster", "RayError"]
@@ -90,24 +90,20 @@ class Cluster:
             _init(ray, address="local", include_dashboard=False, object_store_memory=_STORE)
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
             logs = "its logs say more: session_latest/logs in /tmp/ray, or in RAY_TMPDIR"
-            raise RayError(f"--address local: Ray does not start ({cause(error)}); {logs}") from error
+            raise RayError(f"--address local: Ray does not start ({brief(error)}); {logs}") from error
         self._ray = ray
 
     def _join(self) -> None:
         """Connect to a cluster that is there."""
-        place, here = self._place, True
-        if place is not None:
-            here = place.reach()
+        here = self._place is None or self._place.reach()  # before Ray is imported, which takes long
         ray = _ray()
-        if place is None:
-            place = _looked_up(ray)
-            place.reach()
+        place = self._place or _looked_up(ray)
         try:
             _ask(ray, place, here)
         except getattr(ray.exceptions, "AuthenticationError", ()) as error:  # Ray before 2.52 has none
             raise place.locked(error) from error
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
-            raise place.none(error) from error
+            raise place.absent(error) from error
         try:
             _init(ray, address=place.address)
         except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
@@ -134,30 +130,35 @@ def _init(ray: Any, **said: Any) -> None:
 
 
 def _looked_up(ray: Any) -> Place:
-    """The cluster of this machine. Raises RayError if there is none."""
+    """The cluster that this machine belongs to, which answers. Raises RayError if there is none."""
     services = ray._private.services
     try:
         address = services.get_ray_address_from_environment("auto", None)
     except (OSError, RuntimeError, ValueError) as error:
         raise nowhere(error) from error
-    return found(address, services.find_bootstrap_address(None))
+    place = found(address, services.find_bootstrap_address(None))
+    place.reach()
+    return place
 
 
 def _ask(ray: Any, place: Place, here: bool) -> None:
     """Ask a cluster who it is; at once it says what `ray.init` would try again and again for.
 
-    One in this machine is given Ray's token if it asks for that, and only then: a driver with a token has no
+    One that is `here` is given Ray's token if it asks for that, and only then: a driver with a token has no
     actors on a cluster without, and another machine should not be told one. Raises what Ray does.
     """
     setup = getattr(getattr(ray._private, "authentication", None), "authentication_token_setup", None)
     if setup is None:  # Ray before 2.52
         return _call(ray, place)
     setup.ensure_token_if_auth_enabled(None, create_token_if_missing=False)  # else the process would abort
-    with suppress(ray.exceptions.AuthenticationError):
-        return _call(ray, place)
-    if here:
-        setup.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
-    _call(ray, place)
+    try:
+        _call(ray, place)
+    except ray.exceptions.AuthenticationError:
+        enable = getattr(setup, "maybe_enable_token_auth_if_token_available", None)
+        if enable is None or not here:  # Ray before 2.59 has none
+            raise
+        enable(warn_if_disabled=False)
+        _call(ray, place)
 
 
 def _call(ray: Any, place: Place) -> None:
@@ -168,11 +169,11 @@ def _call(ray: Any, place: Place) -> None:
 @contextmanager
 def _hushed() -> Iterator[None]:
     """Keep what Ray's C++ has to say off stderr."""
-    before, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    before, sink = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 2)
+        os.dup2(sink, 2)
         yield
     finally:
         os.dup2(before, 2)
         os.close(before)
-        os.close(nowhere)
+        os.close(sink)

@@ -133,7 +133,7 @@ def _able(ray: Any, head: Place, resource: str) -> bool:
 
 def _lost(job: Job, tally: Tally, shard: Shard) -> None:
     """An actor died that had a shard."""
-    if Tries(job.output, shard.number).under_way:  # else it waited there, or was being synced
+    if Tries(job.output, shard.number).under_way:  # else it waited, was synced, or has no try left
         tally.retried(shard, DIED)
 
 

@@ -32,7 +32,7 @@ class _Place:
 
 
 class Pool:
-    """`size` actors that `begin` makes. What one that dies had is `lost`, and given out again after the rest.
+    """`size` actors that `begin` makes. What one that dies had goes to `lost`, and is given out again last.
 
     An actor has the methods `ready` and `run`, which end without an exception unless it cannot work at all.
     `able` says whether the cluster can have one at all.
@@ -46,12 +46,12 @@ class Pool:
         lost: Callable[[Shard], None],
         able: Callable[[], bool],
     ) -> None:
-        self._ray, self._begin, self._tell, self._able = ray, begin, lost, able
+        self._ray, self._begin, self._lost, self._able = ray, begin, lost, able
         gone = ray.exceptions
         self._gone = (gone.RayActorError, gone.NodeDiedError, gone.WorkerCrashedError, gone.OutOfMemoryError)
         self._asked: dict[Future[Any], tuple[_Place, Shard | None]] = {}  # no shard: to be ready
         self._told: SimpleQueue[Future[Any]] = SimpleQueue()  # ray.wait spoils our SystemExit
-        self._lost = 0  # in a row, while they started
+        self._deaths = 0  # in a row, of actors that were not ready yet
         self._places: list[_Place] = []
         for _ in range(size):
             self._fill()
@@ -68,13 +68,13 @@ class Pool:
             except self._gone as error:
                 self._lose(place, error)
                 if shard is not None:
-                    self._tell(shard)
+                    self._lost(shard)
                     waiting.append(shard)
             except self._ray.exceptions.RayError as error:
                 raise _cannot(error) from error
             else:
                 if shard is None:
-                    place.ready, self._lost = True, 0
+                    place.ready, self._deaths = True, 0
                 else:
                     place.held -= 1
                     yield shard, outcome
@@ -122,8 +122,8 @@ class Pool:
         if getattr(error, "actor_init_failed", False):
             raise _cannot(error) from error
         if not place.ready:
-            self._lost += 1
-            if self._lost >= _STARTS * len(self._places):
+            self._deaths += 1
+            if self._deaths >= _STARTS * len(self._places):
                 raise _cannot(error) from error
         self._places.remove(place)
         self._find_room()  # without a head Ray would wait for it, and leave no room for signals

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -52,11 +51,17 @@ class Shard:
 
     def within(self, reason: str) -> str:
         """Why it failed, for beside the shard's own name: the place is not said again."""
-        place = re.escape(self.place)
-        reason = re.sub(rf"^({re.escape(str(self))}|{place}), ", "", reason)
-        reason = re.sub(rf"^cannot read {place}:", "cannot read it:", reason)
-        reason = re.sub(rf"^{place} (?=ends)", "it ", reason)
-        return re.sub(rf"^{place}:(?=\d)", "line ", reason)
+        for begin, instead in (
+            (f"{self}, ", ""),
+            (f"{self.place}, ", ""),
+            (f"{self.place}: ", ""),
+            (f"{self.place}:", "line "),
+            (f"{self.place} ends ", "it ends "),
+            (f"cannot read {self.place}:", "cannot read it:"),
+        ):
+            if reason.startswith(begin):
+                return instead + reason.removeprefix(begin)
+        return reason
 
 
 def shards_of(sources: Iterable[Source], size: int) -> list[Shard]:

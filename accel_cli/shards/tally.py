@@ -77,7 +77,7 @@ class Tally:
         self.written[shard.number] = summary
 
     def retried(self, shard: Shard, reason: str) -> None:
-        """A shard failed and is tried once more, which is told once."""
+        """A shard failed and is tried once more, of which an AccelWarning tells the first time."""
         self.progress(shard, 0, 0)
         if shard.number not in self._retried:
             self._retried.add(shard.number)

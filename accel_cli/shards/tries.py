@@ -30,14 +30,18 @@ class Tries:
     @property
     def spent(self) -> bool:
         """Whether there were enough."""
-        return all(map(os.path.exists, self._marks))
+        return self._count == MOST
 
     @property
     def under_way(self) -> bool:
         """Whether there was one that did not come to its end, and may be another."""
-        return any(map(os.path.exists, self._marks)) and not self.spent
+        return 0 < self._count < MOST
 
     def forget(self) -> None:
         """The shard is done."""
         for mark in self._marks:
             mark.unlink(missing_ok=True)
+
+    @property
+    def _count(self) -> int:
+        return sum(map(os.path.exists, self._marks))

@@ -89,7 +89,7 @@ class ShardWorker:
 
 @contextmanager
 def opened(temporary: str, part: Path) -> Iterator[io.FileIO]:
-    """The file of a part's rows. What fails inside is not the file's."""
+    """The file of a part's rows. OutputError if it cannot be opened or closed; other errors pass."""
     with writing(part):
         file = io.FileIO(temporary, "w")
     try:

@@ -80,7 +80,7 @@ def beside(path: str, overwrite: bool) -> Iterator[str]:
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}; name another file") from error
     finally:
-        with contextlib.suppress(OSError):  # where that fails, what failed before says more
+        with contextlib.suppress(OSError):  # it may be renamed; else what failed before says more
             Path(temporary).unlink()
 
 

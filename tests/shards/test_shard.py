@@ -46,6 +46,7 @@ def test_why_it_failed_beside_its_name(tmp_path: Path, kind: str, span: Span | N
     shard = Shard(0, str(path), kind, None, span)
     assert shard.within(f"{shard.source().at(3)}: bad") == f"{place}: bad"
     assert shard.within(f"cannot read {path}: bad") == "cannot read it: bad"
+    assert shard.within(f"{path}: bad") == "bad"
     assert shard.within(f"{path}x: bad") == f"{path}x: bad"
 
 
