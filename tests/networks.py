@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from accel_cli.batches import EmbeddingBatch, TokenBatch
+from accel_cli.batches import TokenBatch
 from accel_cli.engines.base import Plan
 from accel_cli.model.config import ModelSpec
 from accel_cli.model.generate import generate
@@ -116,11 +116,6 @@ def sentences(spec: ModelSpec, lengths: Sequence[int], seed: int = 0) -> TokenBa
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
     random = np.random.default_rng(seed)
     return TokenBatch(random.integers(0, spec.vocabulary_size, offsets[-1], np.int32), offsets)
-
-
-def embedded(weights: Weights, batch: TokenBatch) -> EmbeddingBatch:
-    """Sentences of one length as their embeddings, channel first."""
-    return batch.embedded(weights.embedding)
 
 
 def plan(device: str, **keys: Any) -> Plan:

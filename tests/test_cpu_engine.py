@@ -85,7 +85,7 @@ def test_embeddings_are_taken_as_well(spec: ModelSpec, experts: str) -> None:
     engine = engine_of(spec, convolution="im2col", experts=experts)
     for length in {spec.min_tokens, spec.max_tokens}:
         batch = networks.sentences(spec, [length] * 4, seed=length)
-        values = networks.embedded(networks.weights_of(spec), batch)
+        values = batch.embedded(networks.weights_of(spec).embedding)
         check_predictions(engine, spec, values)
         check(engine.submit(values).result().logits, engine.submit(batch).result().logits, tolerance=1e-6)
     engine.close()

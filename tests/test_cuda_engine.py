@@ -96,7 +96,7 @@ def test_every_way_to_compute_it(case: Case, way: dict[str, Any]) -> None:
     alone = [engine.submit(batch.rows(row, row + 1)).result().logits for row in range(0, 50, 7)]
     whole = engine.submit(batch).result().logits[::7]
     assert np.concatenate(alone).tobytes() == whole.tobytes()
-    values = networks.embedded(case.weights, networks.sentences(case.spec, [case.spec.min_tokens] * 40))
+    values = networks.sentences(case.spec, [case.spec.min_tokens] * 40).embedded(case.weights.embedding)
     for _ in range(3):
         check_predictions(case, engine, values)
 
@@ -122,7 +122,7 @@ def test_embeddings_are_taken_as_well(case: Case) -> None:
     engine = case.engine(embeddings=True)
     for length in {case.spec.min_tokens, case.spec.max_tokens}:
         batch = networks.sentences(case.spec, [length] * 21, seed=length)
-        values = networks.embedded(case.weights, batch)
+        values = batch.embedded(case.weights.embedding)
         check_predictions(case, engine, values)
         check_predictions(case, engine, batch)
         traced, expected = engine.trace(values), forward(case.spec, case.weights, values)

@@ -65,7 +65,7 @@ def test_tokens(name: str, way: dict[str, Any]) -> None:
 def test_embeddings(way: dict[str, Any]) -> None:
     spec = networks.RAGGED
     batch = networks.sentences(spec, [9] * 7)
-    values = networks.embedded(networks.weights_of(spec), batch)
+    values = batch.embedded(networks.weights_of(spec).embedding)
     check(engine_of(spec, way, embeddings=True), spec, values)
 
 

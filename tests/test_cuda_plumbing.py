@@ -81,7 +81,7 @@ def test_embeddings(spec: ModelSpec) -> None:
     engine = engine_of(spec, embeddings=True, batch=4)
     for length in {spec.min_tokens, spec.max_tokens}:
         batch = networks.sentences(spec, [length] * 11, seed=length)
-        values = networks.embedded(networks.weights_of(spec), batch)
+        values = batch.embedded(networks.weights_of(spec).embedding)
         check_predictions(engine, spec, values)
         check_predictions(engine, spec, batch)
         traced, expected = engine.trace(values), forward(spec, networks.weights_of(spec), values)
@@ -95,7 +95,7 @@ def test_long_sentences_beyond_the_tokens_of_a_slot() -> None:
     engine = engine_of(spec, batch=4)
     check_predictions(engine, spec, networks.sentences(spec, [256] * 5))
     check_predictions(engine, spec, networks.sentences(spec, [9, 256, 9, 9, 255, 9, 128, 128, 9]))
-    alone = networks.embedded(networks.weights_of(spec), networks.sentences(spec, [256] * 3))
+    alone = networks.sentences(spec, [256] * 3).embedded(networks.weights_of(spec).embedding)
     check_predictions(engine_of(spec, batch=2, embeddings=True), spec, alone)
 
 
@@ -278,7 +278,7 @@ def test_the_real_kernels_compute_the_reference(monkeypatch: pytest.MonkeyPatch,
     engine = engine_of(spec, embeddings=True)
     batch: Any = networks.sentences(spec, [9] * 3 if embeddings else [5, 24, 7])
     if embeddings:
-        batch = networks.embedded(networks.weights_of(spec), batch)
+        batch = batch.embedded(networks.weights_of(spec).embedding)
     traced, expected = engine.trace(batch), forward(spec, networks.weights_of(spec), batch)
     assert list(traced) == layer_names(spec)[int(embeddings) :]
     for name in traced:

@@ -123,7 +123,7 @@ def test_layers_and_logits(name: str, precision: str, way: dict[str, Any], embed
     lengths = [16] * 6 if embeddings else networks.lengths_of(spec, 8, 0)
     batch = networks.sentences(spec, lengths)
     expected = forward(spec, weights, batch)
-    given = networks.embedded(weights, batch) if embeddings else batch
+    given = batch.embedded(weights.embedding) if embeddings else batch
     found = compare(engine.submit(given).result().logits, expected["logits"], TOLERANCE[precision])
     assert found.passed, str(found)
     traced = engine.trace(given)

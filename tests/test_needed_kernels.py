@@ -74,7 +74,7 @@ def launched(
         engine.submit(networks.sentences(spec, networks.lengths_of(spec, count)))
         if embeddings:
             for length in {spec.min_tokens, spec.max_tokens}:
-                engine.submit(networks.embedded(weights, networks.sentences(spec, [length] * count)))
+                engine.submit(networks.sentences(spec, [length] * count).embedded(weights.embedding))
     return Noting.seen
 
 

@@ -15,7 +15,8 @@ from ray_work import no_ray
 
 from accel_cli.errors import UsageError
 from accel_cli.shards import ray_address
-from accel_cli.shards.ray_cluster import Cluster, RayError
+from accel_cli.shards.ray_address import RayError
+from accel_cli.shards.ray_cluster import Cluster
 
 Listen = Callable[[bytes], str]
 GRPC = bytes(3) + b"\4" + bytes(5)  # the frame that gRPC begins with

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from accel_cli.shards import ray_pool
-from accel_cli.shards.ray_cluster import RayError
+from accel_cli.shards.ray_address import RayError
 from accel_cli.shards.ray_pool import Pool
 from accel_cli.shards.shard import Shard
 

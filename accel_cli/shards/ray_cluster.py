@@ -14,8 +14,6 @@ from typing import Any
 from accel_cli.shards.ray_address import Place, RayError, brief, found, named, nowhere
 from accel_cli.text.extras import imported
 
-__all__ = ["Cluster", "RayError"]
-
 _STORE = 80 << 20  # bytes of Ray's object store in this machine; it wants 75 MiB, shards and counts need less
 _PATIENCE = 1.0  # seconds that a signal waits for a cluster of our own to be up
 # What a cluster of our own is started with, unless its variables are set already: settings of Ray.

@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from accel_cli.shards.ray_actor import Outcome
-from accel_cli.shards.ray_cluster import RayError
+from accel_cli.shards.ray_address import RayError
 from accel_cli.shards.shard import Shard
 
 _ERROR = re.compile(r"[A-Za-z_.]*(Error|Exception): ")
